@@ -22,11 +22,8 @@ class Bridge(Result):
     """A map from an old model to a new one, with a threshold for a new row against an old row that was carried over.
 
     Attributes:
-        old, new: origins of the old and of the new embeddings, if known.
-        map: the map.
         promise: the threshold and its guarantee, from people on whom the map was not fitted: one photograph by the new
             model, one of another person by the old model, carried over.
-        old_source, new_source: the files of the embeddings.
         fitted: digests of the names of the people on whom the map was fitted, who are no strangers to the rows that it
             carries over (docs/bridge.md); empty in files of earlier versions.
     """

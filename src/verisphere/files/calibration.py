@@ -26,27 +26,16 @@ _MADE_OF = {True: "templates of several photographs each", False: "single photog
 
 @dataclass(frozen=True)
 class Source:
-    """A file that thresholds come from, or on which they were checked.
-
-    Attributes:
-        file: name of the file, without the folder.
-        sha256: digest of the file, in hexadecimal.
-        kind: `embeddings` or `scores`.
-        rows: number of embeddings or of comparisons.
-        people: number of people; None for scores, which name no people.
-        in_training: number of people and images that the model was trained on; None if no model is known.
-        names_rule: see `verisphere.files.results.EvaluatedFile`.
-        pooled: whether the rows are templates, of several photographs each.
-    """
+    """A file that thresholds come from, or on which they were checked."""
 
     file: str
     sha256: str
-    kind: Kind
-    rows: int
-    people: int | None
+    kind: Kind  # `embeddings` or `scores`
+    rows: int  # number of embeddings or of comparisons
+    people: int | None  # None for scores, which name no people
     in_training: SharedWithTraining | None = None
     names_rule: Names | None = None
-    pooled: bool = False
+    pooled: bool = False  # whether the rows are templates, of several photographs each
 
     @property
     def made_of(self) -> str:
@@ -78,23 +67,17 @@ class Check:
     person.
 
     Attributes:
-        source: the file.
         points: a point for each threshold, over all comparisons; empty if genuine or impostor comparisons are missing.
-        domains: the points of each domain.
         skipped: domains that were skipped because they have no genuine or no impostor comparison.
         lacking: missing kinds, `genuine` or `impostor`, of the whole file.
         shared_people: number of people of the file who have the name of a person of the calibration file; None if one
-            of the two files names no people.
+        shared_people: number of people of the file who have the name of a person of the calibration file.
         far_over_people: at each threshold, the FAR over redrawn people of all comparisons (as `""`) and of each domain
-            whose FAR is above the target by its binomial bounds; empty if the file names no people, and in files of
-            earlier versions.
-        origin: the origin of the file's embeddings; None if it is not known, on the calibration file itself, and in
-            files of earlier versions.
-        unsure: where an FRR is promised too, how all comparisons are answered at each threshold; else empty.
+            whose FAR is above the target by its binomial bounds; empty if the file names no people.
+        unsure: where an FRR is promised too, how all comparisons are answered at each threshold.
         cllr: cost on this file, in bits, of the log-likelihood ratios fitted on another, and the least cost of an
-            increasing map of its scores; None without such ratios.
-        tar_over_people: whether the bounds of its TARs are over people; in files of earlier versions, and where the
-            file names no people, they take comparisons as independent.
+            increasing map of its scores.
+        tar_over_people: whether the bounds of its TARs are over people; otherwise they take comparisons as independent.
     """
 
     source: Source
@@ -119,8 +102,7 @@ class Check:
     ) -> Iterator[tuple[str, OperatingPoint, Interval | None, bool]]:
         """The points of `at` whose FAR is above the target by its binomial bounds, with the FAR over redrawn people.
 
-        The target is that `within` the domain, where the threshold promises one. Binomial bounds are too narrow where
-        comparisons share people: whether the FAR is above the target, the last value, the interval over people decides.
+        Binomial bounds are too narrow where comparisons share people: the interval over people decides, the last value.
         """
         redrawn = self.far_over_people[threshold] if self.far_over_people else {}
         keys = [""] * bool(self.points) + list(self.domains)
@@ -136,23 +118,13 @@ class Calibration(Result):
 
     Each guarantee holds individually: all thresholds come from the same comparisons, so it is less certain that all
     guarantees hold together than that one holds.
-
-    Attributes:
-        source: the file that the thresholds come from.
-        origin: the origin of the source's embeddings, if known.
-        thresholds: a threshold for each target FAR, in the order of the request.
-        checks: the check on the calibration file itself, then those on other files.
-        implausible: the reasons, each with its file, why scores cannot be those of a working model with right labels;
-            a calibration with such reasons was asked for in spite of them.
-        verdicts: the verdicts of a review of the comparisons that the thresholds come from.
-        probability: the log-likelihood ratios of scores, where they were asked for.
     """
 
     source: Source
     origin: Origin | None
     thresholds: tuple[GuaranteedThreshold, ...]
-    checks: tuple[Check, ...]
-    implausible: tuple[str, ...] = ()
+    checks: tuple[Check, ...]  # on the calibration file itself, then on other files
+    implausible: tuple[str, ...] = ()  # why scores cannot be those of a working model with right labels
     verdicts: tuple[Verdict, ...] = ()
     probability: ScoreProbability | None = None
 
@@ -193,8 +165,7 @@ class Calibration(Result):
         """The same calibration, each threshold completed by the source of its images, its misses and its warning.
 
         The misses are those on the calibration file or, if it has no genuine comparisons, on the first checked file
-        with genuine comparisons. What follows from `implausible`, by default the first reason, is given to each
-        threshold that says nothing of it, such as those of a file of an earlier version.
+        with such comparisons; `implausible` is given to each threshold that says nothing of it.
         """
         if self.implausible and not implausible:
             implausible = f"scores that it was calibrated or checked on cannot be right: {self.implausible[0]}"

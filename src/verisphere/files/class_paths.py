@@ -76,8 +76,6 @@ def present_name(path: str) -> str:
 def name_present_module(message: str) -> str:
     """The message of an import error; a module that has moved is followed by its current name.
 
-    A misspelt class of one of our modules is followed by the nearest one.
-
     >>> name_present_module("No module named 'verisphere.embed'")
     "No module named 'verisphere.embed': it is verisphere.backbones now"
     >>> name_present_module("No module named 'verisphere.data.nothing'")

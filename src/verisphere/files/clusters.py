@@ -33,24 +33,15 @@ _COLUMNS = ("name", "person", "confirmed", "unsure", "score", "nearest", "neares
 
 @dataclass(frozen=True)
 class Face:
-    """A face of a cluster.
-
-    Attributes:
-        score: average score with the other faces that were grouped here; None where there are none.
-        nearest: the other cluster with the highest average score with this face; None where none is near.
-        confirmed: whether a person has said that the face is of this person.
-        before: the cluster of an earlier result where that was another one, or `unsure`; None for confirmed faces.
-        alone: the cluster of a confirmed face by the embeddings alone, without any links, where that is a different
-            one; `another` if it is none of these.
-    """
+    """A face of a cluster."""
 
     name: str
-    score: float | None
-    nearest: str | None
+    score: float | None  # average with the other faces that were grouped here
+    nearest: str | None  # the other cluster with the highest average score with this face
     nearest_score: float | None
-    confirmed: bool = False
-    before: str | None = None
-    alone: str | None = None
+    confirmed: bool = False  # whether a person has said that the face is of this person
+    before: str | None = None  # the cluster of an earlier result where that was another one, or `unsure`
+    alone: str | None = None  # a confirmed face's cluster by embeddings alone, if a different one, or `another`
 
 
 @dataclass(frozen=True)
@@ -64,47 +55,28 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Two clusters that may show one person.
-
-    Attributes:
-        person, other: the two clusters.
-        score: average score between their faces.
-        needed: what the average would have to be for the two to be one.
-        name, other_name: the faces, one of each, that are nearest to each other.
-    """
+    """Two clusters that may show one person."""
 
     person: str
     other: str
-    score: float
-    needed: float
-    name: str
+    score: float  # average score between their faces
+    needed: float  # what the average would have to be for the two to be one
+    name: str  # the faces, one of each, that are nearest to each other
     other_name: str
 
 
 @dataclass(frozen=True)
 class Clusters(Result):
-    """The faces of a library, grouped into people.
-
-    Attributes:
-        threshold: average score from which faces are grouped.
-        margin: a face is unsure if its score elsewhere is more than that with its cluster less this.
-        price: what a merge must score above the threshold, over the number of faces of the larger group.
-        clusters: the clusters, the largest first, single faces among them.
-        proposals: pairs of clusters that may be one, those that lack least first.
-        before: digest of the `people.csv` of an earlier result, if there is one.
-        gone: faces that a person had confirmed there, and that are not in the embeddings.
-        promise: what is promised of the impurity, in words; None for a threshold without a promise.
-        known: comparison with the identities of the embeddings, where that was asked for.
-    """
+    """The faces of a library, grouped into people."""
 
     source: EvaluatedFile
-    threshold: float
-    margin: float
-    price: float
+    threshold: float  # average score from which faces are grouped
+    margin: float  # a face is unsure if its score elsewhere is more than that with its cluster less this
+    price: float  # what a merge must score above the threshold, over the number of faces of the larger group
     clusters: tuple[Cluster, ...]
     proposals: tuple[Proposal, ...]
-    before: str | None = None
-    gone: tuple[str, ...] = ()
+    before: str | None = None  # digest of the `people.csv` of an earlier result
+    gone: tuple[str, ...] = ()  # confirmed faces of that result that are not in the embeddings
     promise: str | None = None
     known: ClusterFigures | None = None
     implausible: tuple[str, ...] = ()
@@ -189,11 +161,7 @@ def read_clusters(folder: Path) -> Clusters:
 
 
 def read_people(folder: Path, names: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The person of each face in `people.csv`, empty for an unsure one, and the person of each confirmed face.
-
-    A person may have edited the file, so names of people are settled (`verisphere.base.identity`). By `names` of faces
-    those are known that have another form in a spreadsheet.
-    """
+    """The person of each face in `people.csv`, empty for an unsure one, and the person of each confirmed face."""
     path = _finished(folder, PEOPLE)
     cells = {plain_cell(name): name for name in names}
     about = "the file is people.csv of `verisphere cluster`, in which person and confirmed may be edited"
@@ -227,8 +195,7 @@ def _finished(folder: Path, name: str) -> Path:
 def read_links(path: Path, other: str, rows: Mapping[str, int]) -> list[tuple[int, int]]:
     """Reads the pairs of faces of a CSV with the columns `name` and `other`, or `name` and `photograph`, as rows.
 
-    Every line names two different faces of the embeddings. Of photographs, with each other on which faces are paired,
-    those lines are kept that name one, and a face has one photograph.
+    Of photographs, with each other on which faces are paired, those lines are kept that name one.
     """
     of_photographs, lines, linked = other == "photograph", [], dict[object, list[int]]()
     for line, (name, to) in table_rows(path, ("name", other), about="it has a line for each link")[1]:

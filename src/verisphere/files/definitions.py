@@ -165,8 +165,8 @@ def refuse_python(path: str) -> None:
 def complete(hint: Any, value: object, where: str = "", allow: Callable[[str], None] = refuse_python) -> Any:
     """A definition as plain data with the values of all fields and arguments; nothing is built.
 
-    The hint is a dataclass, a class that the value names, or a kind of plain value. A text is read as YAML where the
-    hint asks for something else. `allow` raises ValueError for a class path that must not be imported.
+    A text is read as YAML where the hint asks for something else. `allow` raises ValueError for a class path that must
+    not be imported.
     """
     return _Complete(allow).entry(hint, value, where)
 
@@ -428,9 +428,6 @@ def with_values(owner: type, definition: Mapping[str, Any], values: Sequence[tup
     >>> from verisphere.images.augment import Augment
     >>> with_values(Augment, {"flip": 0.5}, [("crop", "0.1")])
     {'flip': 0.5, 'crop': '0.1'}
-
-    Args:
-        values: names and values; a text is read as YAML where the definition does not ask for a text.
     """
     whole = dict(definition)
     for name, value in values:

@@ -41,11 +41,9 @@ def write_whole(path: str | Path, write: Callable[[Path], T]) -> T:
     """Writes a file or a folder under a temporary name beside `path`, and renames it once it is safely on the disk.
 
     After any interruption, `path` is either unchanged or complete. The temporary name begins with a dot and ends in the
-    final name, so that writers which depend on a suffix (`numpy.savez`, matplotlib) work. Only a killed process leaves
-    it behind, and the next write to the same name removes it. A file that is replaced keeps its permissions. Missing
-    parent folders are created. A symbolic link stays a link: its target is written, in the folder of the target. A file
-    is replaced by a file, an empty folder by a folder; nothing else is replaced. What `write` receives does not exist
-    before the call; what it returns is returned.
+    final name, so that writers which depend on a suffix (`numpy.savez`, matplotlib) work; the next write removes what a
+    killed process left. A file that is replaced keeps its permissions. Missing parent folders are created, and the
+    target of a symbolic link is written. A file is replaced by a file, an empty folder by a folder; nothing else is.
     """
     path = Path(path)
     target, _ = _place(path)
@@ -71,10 +69,7 @@ def write_text(path: str | Path, text: str, errors: str = "strict") -> None:
 
 @contextmanager
 def _partial(path: Path, target: Path) -> Iterator[Path]:
-    """A temporary name beside `target`, which is removed at the end; errors name `path` instead of it.
-
-    A lock file beside it says that its process is alive. Copies that killed processes have left are removed first.
-    """
+    """A temporary name beside `target`, which is removed at the end; errors name `path` instead of it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _sweep(target.parent, path.name)
     partial = target.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
@@ -164,12 +159,8 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
 def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> None:
     """Writes a file or a folder, and companion files beside it, none of which exists yet; `path` appears last.
 
-    What is called writes to a path of the same name, and companions into its folder. An existing companion with exactly
-    the bytes to write is replaced: a process that was killed while it wrote the same files can have left it.
-
-    All are written and synchronised in a temporary folder beside `path`, whose name begins with a dot, and renamed one
-    by one. After any interruption nothing is under the name `path`, or everything is in place. Only a killed process
-    leaves the temporary folder behind, or companions without `path`.
+    After any interruption nothing is under the name `path`, or everything is in place. An existing companion with
+    exactly the bytes to write is replaced: a process that was killed while it wrote the same files can have left it.
     """
     path = Path(path)
     if os.path.lexists(path):

@@ -180,11 +180,7 @@ def _check_number(event: yaml.ScalarEvent, line: int) -> None:
 
 
 def read_result(kind: type[T], path: Path, what: str, largest: int = LARGEST_JSON, /, **marks: object) -> T:
-    """A result from the JSON file that a verb has written; a ValueError in one line says what is wrong with it.
-
-    The error says `what` it has to be, such as "a bridge as `verisphere bridge` writes it"; `marks` are fields of the
-    document that have these values, such as its format.
-    """
+    """A result from the JSON file that a verb has written; a ValueError in one line says what is wrong with it."""
     check_file(path)
     try:
         document = read_json_file(path, largest)

@@ -37,10 +37,7 @@ _LONGEST_ORIGIN = 1 << 16  # characters
 
 
 def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndarray | None = None) -> np.ndarray:
-    """A column as strings; numbers are converted to text, of identities those of whole numbers: 1.0 is `1`.
-
-    The file, the field and, if the column has an entry for each row, the name of each row are for errors.
-    """
+    """A column as strings; numbers are converted to text, of identities those of whole numbers: 1.0 is `1`."""
     if column.dtype.kind not in "USiuf":
         raise ValueError(f"{path}: {field} must be text or numbers, got {column.dtype}")
     if column.dtype.kind == "f":
@@ -102,11 +99,7 @@ def note_crowds(source: str | Path, identities: np.ndarray) -> None:
 
 
 def known_people(embeddings: Embeddings, source: str | Path) -> Embeddings:
-    """The rows whose person is known; the log states the number of excluded rows, whose identity is `NOBODY`.
-
-    A pair in which one or both people are unknown may or may not show one person, so it is neither a genuine nor an
-    impostor pair.
-    """
+    """The rows whose person is known; the log states the number of excluded rows, whose identity is `NOBODY`."""
     known = embeddings.identities != NOBODY
     if known.all():
         return embeddings
@@ -121,13 +114,9 @@ def known_people(embeddings: Embeddings, source: str | Path) -> Embeddings:
 def read_embeddings(path: str | Path) -> Embeddings:
     """Reads and checks an embeddings file, a folder of shards, or a table of embeddings.
 
-    See `verisphere.files.sharded` and `verisphere.files.vectors`; the rows of shards are mapped, not held.
-
-    Identities and domains that are numbers become strings. NaN among them is refused, since all rows with NaN would
-    become one person; so is the text of a missing value in any column, and so are identities that are equal once
-    folded, unless something decides about them (`verisphere.base.identity`). The optional array `origin` states which
-    model made the embeddings, the arrays `IN_TRAINING` which rows that model was trained on, and `names_rule` what was
-    decided about names. No other array is read.
+    See `verisphere.files.sharded` and `verisphere.files.vectors`; the rows of shards are mapped, not held. Refused are
+    NaN among identities and domains, since all rows with NaN would become one person, the text of a missing value, and
+    identities that are equal once folded, unless something decides about them (`verisphere.base.identity`).
     """
     table = Path(path)
     if table.is_dir() and not is_table(table):
@@ -254,7 +243,7 @@ def check_same_images(ours: Embeddings, first: str | Path, theirs: Embeddings, s
     """Refuse rows in one order, under the same names, whose photographs were exchanged, by the digests of their pixels.
 
     Crops of another size or alignment have other digests; a row is exchanged only if the first file has its pixels
-    under another name. Nothing is compared if a file has no digests.
+    under another name.
     """
     one, other = (None if part.in_training is None else part.in_training.digests for part in (ours, theirs))
     if one is None or other is None:
@@ -272,8 +261,7 @@ def check_same_images(ours: Embeddings, first: str | Path, theirs: Embeddings, s
 def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     """Several sets as one set with domains: the domains of each set, or the name of a set without domains.
 
-    An identity is one person in all sets; equal image names of two sets are distinguished by the names of the sets. The
-    origin is kept if it is the same for all sets; what they state of the training is kept if all state it.
+    An identity is one person in all sets; equal image names of two sets are distinguished by the names of the sets.
     """
     titles = [title for title, _ in sets]
     check_titles("embeddings files", titles)

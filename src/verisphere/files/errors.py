@@ -50,10 +50,7 @@ def caught(faults: Iterator[Fault], where: str | Path) -> Iterator[Fault]:
 
 @contextmanager
 def errors_naming(source: str | Path) -> Iterator[None]:
-    """Put the name of a file or other source before the message of a ValueError.
-
-    A TooFewComparisonsError keeps its class; any other error that derives from ValueError becomes a plain ValueError.
-    """
+    """Put the name of a file or other source before the message of a ValueError."""
     try:
         yield
     except TooFewComparisonsError as error:

@@ -50,8 +50,8 @@ class PromisedGallery:
     file: str
     people: int
     photographs: int
-    sha256: str
-    digests: str
+    sha256: str  # digest of the digests of all photographs
+    digests: str  # the digests of 8 bytes of the photographs, sorted, in base64
     names_rule: Names | None = None
 
     def __post_init__(self) -> None:
@@ -93,15 +93,7 @@ class PromisedGallery:
 
 @dataclass(frozen=True)
 class GalleryCalibration(Result):
-    """Thresholds for one gallery with their guarantees, and what they come from.
-
-    Each guarantee holds by itself: all thresholds come from the same strangers.
-
-    Attributes:
-        thresholds: a threshold for each target FPIR, in the order of the request.
-        cohort: the file of the cohort of the statistic, if it needs one.
-        cohort_rows: SHA-256 of the rows of this cohort, one of each person; empty without one.
-    """
+    """Thresholds for one gallery with their guarantees, and what they come from."""
 
     strangers: Source
     gallery: PromisedGallery
@@ -109,7 +101,7 @@ class GalleryCalibration(Result):
     thresholds: tuple[GalleryThreshold, ...]
     probes: Source | None = None
     cohort: Source | None = None
-    cohort_rows: str = ""
+    cohort_rows: str = ""  # SHA-256 of the cohort's rows, one of each person
     gallery_origin: Origin | None = None
     verdicts: tuple[Verdict, ...] = ()
     implausible: tuple[str, ...] = ()
@@ -186,7 +178,7 @@ class GalleryCalibration(Result):
     def why_not(self, people: int, digests: Int64[np.ndarray, " photographs"]) -> str:
         """Why the guarantee does not cover a gallery of so many people with these digests; empty where it does.
 
-        It covers the gallery itself and, where no statistic of a probe can rise when somebody leaves, any part of it.
+        Where no statistic of a probe can rise when somebody leaves, it covers any part of the gallery.
         """
         held = self.gallery.holds(digests)
         if (held.all() and STATISTICS[self.statistic].monotone) or np.array_equal(np.sort(digests), self.gallery.known):
@@ -215,10 +207,7 @@ class GalleryCalibration(Result):
 
 
 def check_fpirs(fpirs: Sequence[Far], guarantee: str, option: str = "") -> None:
-    """Refuse target FPIRs that cannot be calibrated together, or a guarantee that no gallery has.
-
-    What precedes the names of the arguments on the command line stands before them in an error.
-    """
+    """Refuse target FPIRs that cannot be calibrated together, or a guarantee that no gallery has."""
     check_word(f"{option}guarantee of a gallery", guarantee, ("confident", "expected"))
     try:
         distinct_fars(fpirs)

@@ -73,31 +73,19 @@ class Effect:
 
 @dataclass(frozen=True)
 class Gate(Result):
-    """What a gallery asks of a photograph that is to be enrolled.
-
-    Attributes:
-        images: name of the set that it was fitted on.
-        people, photographs: how many this set has.
-        origin: origin of the embeddings, if known; a photograph that is embedded otherwise has no verdict.
-        limits: what is asked for.
-        margin: a new photograph may be so much nearer to another person than to its own before it is stopped.
-        in_training: people and images of the set that the model was trained on; None if no model is known.
-        good: the most good photographs that it may refuse; empty in files of earlier versions.
-        fpir: the FPIR by which `good` was chosen from `effects`; empty where it was named.
-        effects: what each share does that was tried.
-    """
+    """What a gallery asks of a photograph that is to be enrolled."""
 
     images: str
     people: int
     photographs: int
     origin: Origin | None
-    limits: tuple[Limit, ...]
-    margin: float
+    limits: tuple[Limit, ...]  # what is asked for
+    margin: float  # a photograph nearer to another person by more than this is stopped
     in_training: SharedWithTraining | None = None
     implausible: tuple[str, ...] = ()
-    good: str = ""
-    fpir: str = ""
-    effects: tuple[Effect, ...] = ()
+    good: str = ""  # the most good photographs that it may refuse
+    fpir: str = ""  # the FPIR by which `good` was chosen; empty where it was named
+    effects: tuple[Effect, ...] = ()  # what each share does that was tried
     names_rule: Names | None = None
 
     def warnings(self) -> list[str]:

@@ -24,7 +24,6 @@ def growing_rows(path: Path, place: Place) -> Iterator[tuple[int, list[str]]]:
     """The header, and each row after a place, with the number of its line; `place` becomes the end of these.
 
     A last line without its line end is left for the next call. Standard input, `-`, is read to its end, from any place.
-    A ValueError says that what was read before has changed, or that a line is longer than 1 MiB, not UTF-8 or not CSV.
     """
     piped, position, known, header = path == Path("-"), 0, hashlib.sha256(), True
     before = 0 if piped else place.position

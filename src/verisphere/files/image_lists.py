@@ -42,10 +42,7 @@ def read_images(path: str | Path) -> ImageList:
 
 
 def faults_of_images(path: str | Path) -> list[tuple[int, str, str]]:
-    """All faults for which `read_images` would refuse a list: its line, the path of the image, and the reason.
-
-    The line of a fault of the whole list is 0, and the path is empty where the line has none.
-    """
+    """All faults for which `read_images` would refuse a list: its line, the path of the image, and the reason."""
     faults: list[tuple[int, str, str]] = []
     try:
         _read(path, lambda number, image, reason: faults.append((number, image, reason)))

@@ -69,9 +69,7 @@ def find_rows(listed: Sequence[str], names: Sequence[str]) -> Found:
     4. With the person's folder, if the listed names have no folder (`Ann/Ann_0001.jpg` for `Ann_0001.jpg`); without
        the folder, if they have one and each file is named like its folder; each of these also by 2 and 3.
 
-    If no spelling finds all names, the result is that of the spelling that finds the most, and the other names are
-    missing. A name that fits several images, because they differ in their suffixes or lie below several possible
-    folders, is ambiguous.
+    If no spelling finds all names, that which finds the most counts. A name that fits several images is ambiguous.
     """
     exact = {name: row for row, name in enumerate(names)}
     stems: dict[str, list[int]] = {}

@@ -1,8 +1,4 @@
-"""images.json: a record of the images in a folder or archive, written beside them by `data render` and `align`.
-
-A training or calibration on these images copies the record to the model, so that a user of the model's threshold can
-read on which images it was set. Sets from elsewhere have no such file; the origin of their images is then unknown.
-"""
+"""images.json: a record of the images in a folder or archive, written beside them by `data render` and `align`."""
 
 import json
 import os
@@ -46,10 +42,8 @@ def images_json(drawn: bool | None, alignment: str | None) -> str:
 def read_source(path: Path, names: Sequence[str]) -> ImageSource:
     """The source of the images of a folder, archive or list, or of an image file; without such a file, its name alone.
 
-    `images.json` describes all images below its folder: for each image the file in the nearest folder above it counts,
-    also above the folder of the set. Parts of a set that were aligned differently are stated together:
-    `arcface_112x112+sphereface_112x96 by MTCNN`. Names are paths below the folder, in the archive or in the list; there
-    are none of a file of another format.
+    For each image the file in the nearest folder above it counts, also above the folder of the set. Parts that were
+    aligned differently are stated together: `arcface_112x112+sphereface_112x96 by MTCNN`.
     """
     packed = path.suffix.lower() == ".zip" and not path.is_dir()
     root = str(real_path(path) if path.is_dir() else real_path(path.parent))

@@ -18,9 +18,8 @@ _KIND_IN_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "
 def from_json(kind: type[T], value: object, where: str = "") -> T:
     """A dataclass from a JSON object; the inverse of `verisphere.files.results.to_json`.
 
-    Fields hold text, numbers, booleans, null, dataclasses, `tuple[X, ...]`, `Sequence[X]`, `list` or `dict[str, X]` of
-    these, or a choice (`X | None`, `Literal`). A field that the object has and the dataclass lacks is ignored. A number
-    that is not finite is null, with a field `<name>_is_infinite` beside it. Errors say where the value stands.
+    A field that the object has and the dataclass lacks is ignored. A number that is not finite is null, with a field
+    `<name>_is_infinite` beside it.
     """
     return cast("T", Reading().fields(kind, value, where))
 
@@ -31,10 +30,7 @@ def as_kind(hint: Any, value: object, where: str) -> Any:
 
 
 class Reading:
-    """Plain values turned into what annotations ask for; `verisphere.files.definitions` extends it to classes.
-
-    The place of an item of a list follows the name of the list by the format `item`.
-    """
+    """Plain values turned into what annotations ask for; `verisphere.files.definitions` extends it to classes."""
 
     item = "[{}]"
 

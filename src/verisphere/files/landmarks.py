@@ -45,11 +45,8 @@ _LARGEST_COORDINATE = 1e9  # single precision can hold this, and every photo is 
 class ListedFaces:
     """The faces that a file lists for one photo.
 
-    Attributes:
-        boxes: left, top, right, bottom; if none is listed, a square around the points of twice their extent.
-        landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner.
-        scores: score of each face; NaN if none is listed.
-        where: name of the entry of the photo for error messages.
+    Boxes are left, top, right, bottom; if none is listed, a square around the points of twice their extent. Landmarks
+    are (x, y) of left eye, right eye, nose, left and right mouth corner. Scores are NaN if none is listed.
     """
 
     boxes: Float32[np.ndarray, "faces 4"]
@@ -86,11 +83,7 @@ def read_landmarks(path: str | Path) -> dict[str, ListedFaces]:
 
 
 def points_of_images(names: Sequence[str], listed: Mapping[str, ListedFaces]) -> Float32[np.ndarray, "images 5 2"]:
-    """The landmarks of the largest face of each image; NaN for an image without any.
-
-    An image is found by its name; or else, since crops have another suffix than their photographs, by its name without
-    the suffix, if only one photograph has that name.
-    """
+    """The landmarks of the largest face of each image, found by its name with or without suffix; NaN for none."""
     by_stem: dict[str, ListedFaces | None] = {}
     for photo, of_photo in listed.items():
         stem = _stem(photo)

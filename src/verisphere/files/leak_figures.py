@@ -34,9 +34,8 @@ UNTRAINED = (
 def surely_above_chance(points: Sequence[OperatingPoint], strangers: Sequence[OperatingPoint] = ()) -> list[bool]:
     """Whether the lower 95 % bound of each TAR lies above its FAR, or above the upper bound of strangers' photographs.
 
-    Points are the share of faces that are taken for their people at each FAR; strangers' photographs are compared if
-    people are chosen as the most similar. At a FAR that the judge's pairs do not resolve, chance is above the FAR and
-    not known, so that only a comparison with strangers' photographs is sure.
+    At a FAR that the judge's pairs do not resolve, chance is above the FAR and not known, so that only a comparison
+    with strangers' photographs is sure.
     """
     unknown = [1.0 if point.below_resolution else float(point.far_target) for point in points]
     chance = [point.tar_upper_95 for point in strangers] or unknown
@@ -57,27 +56,18 @@ def attack_worked(
 class LeakRow:
     """Faces recovered from one source, compared with photographs by the judge.
 
-    Attributes:
-        source: `folder` (the network alone), `head` (its class centers), `embeddings` (of photographs), `photographs`
-            (real ones, for comparison), or `bridge` (no face: stolen embeddings, carried over to the judge).
-        mean: mean cosine with other photographs of the person.
-        others: mean cosine with photographs of other people.
-        points: the share accepted as the right person at each FAR, with one comparison for each face.
-        reached: mean cosine of the faces with their targets under the attacked model; None for photographs.
-        needed: mean cosine of two photographs of one person under the attacked model; None for photographs.
-        strangers: for `folder`, whose people are chosen as the most similar, the share of strangers' photographs that
-            are accepted as the person chosen for them in the same way.
-        known: for `bridge`, the number of people whom the attacker knows.
+    The source is `folder` (the network alone), `head` (its class centers), `embeddings` (of photographs), `photographs`
+    (real ones, for comparison), or `bridge` (no face: stolen embeddings, carried over to the judge).
     """
 
     source: str
     mean: float
     others: float
-    points: tuple[OperatingPoint, ...]
-    reached: float | None = None
-    needed: float | None = None
-    strangers: tuple[OperatingPoint, ...] = ()
-    known: int = 0
+    points: tuple[OperatingPoint, ...]  # share accepted as the right person at each FAR, by one comparison of each face
+    reached: float | None = None  # mean cosine of the faces with their targets under the attacked model
+    needed: float | None = None  # mean cosine of two photographs of one person under the attacked model
+    strangers: tuple[OperatingPoint, ...] = ()  # for `folder`, the share of strangers accepted in the same way
+    known: int = 0  # for `bridge`, the number of people whom the attacker knows
 
     @property
     def worked(self) -> bool | None:
@@ -95,13 +85,7 @@ class LeakRow:
 
 @dataclass(frozen=True)
 class LeakFigures(Result):
-    """Figures of what a model reveals of people.
-
-    Attributes:
-        sha256: digest of the model's weights, in hexadecimal.
-        judge_sha256: digest of the judge's weights; None for an untrained network.
-        in_training: people and images of the photographs that the model was trained on; None where nothing is recorded.
-    """
+    """Figures of what a model reveals of people."""
 
     format: int
     model: str

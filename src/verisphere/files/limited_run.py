@@ -22,10 +22,7 @@ def run_limited(
 ) -> dict[int, dict[str, Any]]:
     """Run a graph on images of noise in a process with limits.
 
-    Args:
-        asked: `input`, `outputs` (names), `shape` of one image, `numbers`, and `mean` and `scale` of the pixels.
-        batches: numbers of images to run it on.
-        memory: bytes that the process may take; by default `MEMORY` and five times the file.
+    `asked` has `input`, `outputs` (names), `shape` of one image, `numbers`, and `mean` and `scale` of the pixels.
 
     Returns:
         for each batch on which the graph ran: `shape` of the first output, whether all outputs are `finite`, whether

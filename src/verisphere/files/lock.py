@@ -75,8 +75,8 @@ def _is_at(file: int, path: Path) -> bool:
 def abandoned(path: Path) -> Iterator[bool]:
     """Whether a lock file is known to be that of a process of this user on this machine that has ended.
 
-    The file is locked meanwhile. In case of doubt it is not abandoned: on a file system without locks, and where
-    another machine wrote it, whose locks may not be visible here.
+    In case of doubt it is not: on a file system without locks, and where another machine wrote it. The file is locked
+    meanwhile.
     """
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:

@@ -13,10 +13,7 @@ from verisphere.files.json_values import shown
 
 
 def named_function(path: str, what: str, trust: bool) -> Callable[..., Any]:
-    """The function that `module:function` names; its module is imported, which runs the code of the module.
-
-    The module is found as `python -c "import module"` finds it, including in the folders of PYTHONPATH.
-    """
+    """The function that `module:function` names; its module is imported, which runs the code of the module."""
     if not trust:
         raise ValueError(
             f"{what} {shown(path)} is not part of verisphere; loading it runs its code: allow it by --trust-code"
@@ -39,8 +36,7 @@ def find_function(function: str, trust: bool, what: str = "function") -> tuple[C
     """A function by its name `module:function`, the source file of its module, and the SHA-256 of its code.
 
     The code is every .py file of the package that the module lies in, or the module's one file, and the file that
-    defines the function, or the class of an object that is called. Other modules, compiled code and files that the
-    function reads do not count.
+    defines the function. Other modules, compiled code and files that the function reads do not count.
     """
     call = named_function(function, what, trust)
     name = function.partition(":")[0]

@@ -27,8 +27,7 @@ _FILES = ("EPContext",)  # operators that take a compiled network from another f
 def read_graph(path: Path, sealed: bool = False) -> tuple[bytes, Any]:
     """An ONNX file from elsewhere, as one sequence of bytes and as onnx's ModelProto, after checks that run nothing.
 
-    Weights in files beside the graph are copied into it; where a digest covers the file, which does not cover them,
-    they are refused.
+    Weights in files beside the graph are copied into it, or refused where a digest covers the file (`sealed`).
     """
     require_onnx()
     import onnx

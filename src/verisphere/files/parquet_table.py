@@ -38,35 +38,21 @@ _DEEPEST = 16
 
 
 class Chunk(NamedTuple):
-    """One column in one row group.
+    """One column in one row group."""
 
-    Attributes:
-        kind: physical type, such as BYTE_ARRAY.
-        codec: compression, such as UNCOMPRESSED.
-        values: number of values, including nulls.
-        begin: byte at which the first page begins.
-        end: byte behind the last page.
-    """
-
-    kind: int
-    codec: int
-    values: int
+    kind: int  # physical type, such as BYTE_ARRAY
+    codec: int  # compression, such as UNCOMPRESSED
+    values: int  # including nulls
     begin: int
-    end: int
+    end: int  # byte behind the last page
 
 
 class Footer(NamedTuple):
-    """What the footer states, checked against the file.
+    """What the footer states, checked against the file."""
 
-    Attributes:
-        rows: number of rows in each row group.
-        groups: columns of each row group, by path.
-        levels: number of nullable levels of each column, by path; -1 for a column in a list.
-    """
-
-    rows: list[int]
-    groups: list[dict[str, Chunk]]
-    levels: dict[str, int]
+    rows: list[int]  # of each row group
+    groups: list[dict[str, Chunk]]  # columns of each row group, by path
+    levels: dict[str, int]  # nullable levels of each column, by path; -1 for a column in a list
 
 
 def read_footer(descriptor: int, size: int) -> Footer:
@@ -212,23 +198,14 @@ _MOST_TIMES, _ALWAYS = 1000, 16 * 2**20  # a page may unpack to this multiple of
 
 
 class Page(NamedTuple):
-    """One page of a column.
+    """One page of a column."""
 
-    Attributes:
-        kind: DATA, DICTIONARY, DATA_V2, or another number for a page without values.
-        values: number of values in the page, including nulls.
-        encoding: encoding of the values.
-        offset: byte of the file at which the content of the page begins.
-        size: bytes of the content as it lies in the file.
-        unpacked: bytes of the content when it is decompressed.
-    """
-
-    kind: int
-    values: int
+    kind: int  # DATA, DICTIONARY, DATA_V2, or another number for a page without values
+    values: int  # including nulls
     encoding: int
-    offset: int
-    size: int
-    unpacked: int
+    offset: int  # byte of the file at which the content begins
+    size: int  # bytes of the content as it lies in the file
+    unpacked: int  # bytes of the content when it is decompressed
 
 
 def pages_of(descriptor: int, begin: int, end: int, values: int) -> Iterator[Page]:
@@ -318,10 +295,7 @@ def pyarrow_errors(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class ParquetTable:
-    """A parquet file whose footer has been checked against its size; nothing is decoded yet.
-
-    The schema has the columns and their types, as pyarrow has them.
-    """
+    """A parquet file whose footer has been checked against its size; nothing is decoded yet."""
 
     path: Path
     size: int

@@ -19,17 +19,11 @@ KIND = "purity"
 
 @dataclass(frozen=True)
 class Joined:
-    """Merges that were not made at the threshold, of clusters whose people were known.
+    """Merges that were not made at the threshold, of clusters whose people were known."""
 
-    Attributes:
-        least: lowest score of these merges, above which it is that of the next ones.
-        merges: number of merges.
-        wrong: merges of clusters that are mostly of two different people.
-    """
-
-    least: float
+    least: float  # lowest score of these merges, above which it is that of the next ones
     merges: int
-    wrong: int
+    wrong: int  # merges of clusters that are mostly of two different people
 
 
 @dataclass(frozen=True)
@@ -47,19 +41,8 @@ class AtSize:
 class Purity(Result):
     """A threshold of clusters with a promise.
 
-    Attributes:
-        impurity: the impurity that is promised at most, as it was written.
-        guarantee: `expected`: 95 % of calibrations and next libraries together keep it; `confident`: with 95 %
-            confidence 95 % of libraries keep it.
-        faces: number of faces of a library.
-        libraries: number of libraries, of different people, that the threshold comes from.
-        rank: place of the threshold among the libraries' loosest ones; 1 is the strictest.
-        margin: how much nearer to its own cluster than to another a face must be, or it is unsure.
-        seed: seed of the division into libraries.
-        sizes: what libraries of several sizes have at the threshold; the last row is of the size promised.
-        joined: merges that were not made, the lowest scores first.
-        rows: digests of the rows that the threshold was chosen on, of which nothing is promised in another file either;
-            empty in files of earlier versions.
+    The guarantee is `expected`: 95 % of calibrations and next libraries together keep it; or `confident`: with 95 %
+    confidence 95 % of libraries keep it.
     """
 
     origin: Origin | None
@@ -67,15 +50,15 @@ class Purity(Result):
     threshold: float
     impurity: str
     guarantee: str
-    faces: int
+    faces: int  # of a library
     libraries: int
-    rank: int
-    margin: float
+    rank: int  # place of the threshold among the libraries' loosest ones; 1 is the strictest
+    margin: float  # how much nearer to its own cluster than to another a face must be, or it is unsure
     seed: int
-    sizes: tuple[AtSize, ...]
+    sizes: tuple[AtSize, ...]  # the last row is of the size promised
     joined: tuple[Joined, ...]
     implausible: tuple[str, ...] = ()
-    rows: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()  # digests of the rows that it was chosen on; nothing is promised of them in another file
 
     def __post_init__(self) -> None:
         check_word("guarantee", self.guarantee, ("expected", "confident"))

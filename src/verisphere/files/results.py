@@ -44,29 +44,18 @@ PEOPLE_COLUMNS = (
 
 @dataclasses.dataclass(frozen=True)
 class EvaluatedFile:
-    """A file that was evaluated.
-
-    Attributes:
-        file: name of the file, without its folder.
-        sha256: digest of the file, in hexadecimal.
-        origin: origin of the embeddings, if the file states it.
-        in_training: number of people and images that the model was trained on; None if no model is known.
-        names_rule: how names that are equal but for case, blanks, Unicode form or invisible letters were taken, `merge`
-            or `exact`; None where nothing had to decide.
-    """
+    """A file that was evaluated."""
 
     file: str
     sha256: str
     origin: Origin | None = None
     in_training: SharedWithTraining | None = None
-    names_rule: Names | None = None
+    names_rule: Names | None = None  # how names that are equal once folded were taken; None where nothing had to decide
 
 
 def first_lines(sources: Sequence[EvaluatedFile], implausible: Sequence[str] = ()) -> str:
     """What is said before the figures: that the model was trained on a set, or that this could not be compared; and why
     the figures cannot be right.
-
-    A line for each note, with its files; empty for no notes.
     """
     files: dict[str, list[str]] = {}
     for source in sources:
@@ -91,9 +80,8 @@ Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
 def to_json(value: object) -> Json:
     """A result as plain JSON values.
 
-    Dataclasses become objects with their field names. A number that is not finite becomes null, with a field
-    `<name>_is_infinite` beside it, which is true for an infinity, and its sign in `<name>_sign`. Beside a list with
-    such a number both fields are lists.
+    A number that is not finite becomes null, with a field `<name>_is_infinite` beside it, which is true for an
+    infinity, and its sign in `<name>_sign`. Beside a list with such a number both fields are lists.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return to_json({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})

@@ -23,8 +23,7 @@ def read_scores(path: str | Path) -> Scores:
     """Reads a scores file: .npz by its suffix, else CSV.
 
     In CSV, a header names `score`, `label` (exactly 0 or 1; 1 is genuine) and optionally `domain` (empty: a pair across
-    domains), in any order; other columns are ignored; UTF-8 with or without a byte-order mark, LF or CRLF, blank lines
-    skipped.
+    domains), in any order; other columns are ignored.
     """
     check_file(path)
     return _read_arrays(path) if Path(path).suffix == ".npz" else _read_csv(path)

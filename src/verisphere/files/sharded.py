@@ -60,18 +60,12 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder of shards holds.
-
-    Attributes:
-        store: type of the stored numbers.
-        moved: the largest distance by which a row, at length 1, was moved when it was stored; 0 for float32.
-        shards: the shards, in the order of the rows.
-    """
+    """What a folder of shards holds."""
 
     rows: int
     dim: int
-    store: Store
-    moved: float
+    store: Store  # type of the stored numbers
+    moved: float  # largest distance by which a row, at length 1, was moved when it was stored
     columns: tuple[str, ...]
     origin: Origin | None
     shards: tuple[Shard, ...]
@@ -91,10 +85,7 @@ class Manifest:
 
 
 def manifest_of(path: Path) -> Path | None:
-    """The manifest of a folder of shards, which may be named by itself; None where a path is none.
-
-    `verisphere data convert` writes a manifest of this name into a folder of images, or into a database.
-    """
+    """The manifest of a folder of shards, which may be named by itself; None where a path is none."""
     manifest = path if path.name == MANIFEST else path / MANIFEST
     if not manifest.is_file():
         return None

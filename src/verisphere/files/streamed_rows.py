@@ -43,11 +43,7 @@ ENDING = ".bin"
 
 @dataclass(frozen=True, eq=False)
 class StreamedRows:
-    """The rows of a file or folder, by name.
-
-    The person on each row is there if the file states it and the column was read; `read` returns an iterator over all
-    rows, in portions, unchecked.
-    """
+    """The rows of a file or folder, by name; `read` returns an iterator over all rows, in portions, unchecked."""
 
     path: Path
     names: np.ndarray
@@ -110,9 +106,8 @@ def evaluated(path: Path, embeddings: Embeddings | None = None) -> EvaluatedFile
 def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = True) -> StreamedRows:
     """The rows of an embeddings file without pooling; of the other arrays only the columns and the origin are read.
 
-    People of the training are counted even if the column of the people is not asked for; the columns are `names`,
-    followed by `identities` if people are needed. Where each row is a person of its own, identities are not `compared`.
-    A table of embeddings (.npy, CSV, parquet) is read into memory; the rows of a folder of shards are mapped.
+    People of the training are counted even if the column of the people is not asked for. Where each row is a person of
+    its own, identities are not `compared`. The rows of a folder of shards are mapped, those of a table are held.
     """
     if is_table(path):
         return _held(path, read_embeddings(path))

@@ -229,10 +229,7 @@ def _texts(path: Path, column: str, cells: Sequence[str]) -> np.ndarray:
 
 
 def _array(name: str, kind: str, cells: list[Any]) -> np.ndarray:
-    """The cells of a column; if some are null, their text with null as an empty text, as in a CSV.
-
-    Identities that are numbers with a point keep their precision, and null is NaN.
-    """
+    """The cells of a column; if some are null, their text with null as an empty text, as in a CSV."""
     if name == "identity" and kind in _POINTS:
         return np.array([np.nan if cell is None else cell for cell in cells], _POINTS[kind])
     return np.array(["" if cell is None else str(cell) for cell in cells] if None in cells else cells)

@@ -27,23 +27,17 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a person says of two photographs, the stranger's first where the other is of an enrolled person.
+    """What a person says of two photographs, the stranger's first where the other is of an enrolled person."""
 
-    The seal has the digests of the two, by which they are known; names may be used again.
-    """
-
-    photograph: str
+    photograph: str  # the stranger's, where the other is of an enrolled person
     other: str
     word: Word
-    seal: str
+    seal: str  # digests of the two, by which they are known; names may be used again
 
 
 @dataclass(frozen=True)
 class Suspicious:
-    """A pair of photographs of people who are said to be different, with what puts it on the list.
-
-    The seal is that of its `Verdict`; a verdict that was given before is empty for none.
-    """
+    """A pair of photographs of people who are said to be different, with what puts it on the list."""
 
     photograph: str
     other: str
@@ -63,10 +57,7 @@ def verdicts_csv(pairs: Sequence[Suspicious]) -> str:
 def resolved(
     verdicts: Sequence[Verdict], path: Path, pair_of: Callable[[str], Suspicious | None], whole: str
 ) -> tuple[Verdict, ...]:
-    """Verdicts of a file with the names that the compared photographs have, one for each pair at most.
-
-    `pair_of` finds a pair by its seal, and `whole` says what one review is of.
-    """
+    """Verdicts of a file with the names that the compared photographs have, one for each pair at most."""
     seals, found = [verdict.seal for verdict in verdicts], list[Verdict]()
     for verdict in verdicts:
         photographs = f"{path}: {shown(verdict.photograph)} and {shown(verdict.other)}"

@@ -1,8 +1,4 @@
-"""Work that continues: what a stopped computation has finished, and whether a folder was made for the same work.
-
-A work folder holds the finished pieces of each step, and a result folder has one inside while it is made. The folders
-of a search and of an experiment hold what was asked for, which must not have changed.
-"""
+"""Work that continues: what a stopped computation has finished, and whether a folder was made for the same work."""
 
 import hashlib
 import json
@@ -47,8 +43,7 @@ _MOST_SHOWN = 3  # values in which two definitions differ
 def result_folder(out: Path, alone: bool = True) -> Iterator[Path]:
     """Creates the folder of a result; yields the folder of its work files, which is removed at the end.
 
-    If an error ends the context before there was any work, nothing remains. All ranks enter this together; where a
-    process is not `alone`, others that are not may enter it, too.
+    If an error ends the context before there was any work, nothing remains. All ranks enter this together.
     """
     work = out / WORK
     lock = ExitStack()
@@ -103,7 +98,7 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
     """A folder that keeps the finished pieces of each step, a sealed file each; see `verisphere.base.work`.
 
     The folder of a step has a digest of its inputs and options in its name, so the pieces of another task are never
-    read. The ranks of a joined group divide what is missing, whatever their number; all of them call this together.
+    read. The ranks of a joined group divide what is missing; all of them call this together.
     """
 
     def __init__(

@@ -19,17 +19,13 @@ _POINTS = 10  # numbers of five points
 
 @dataclass(frozen=True, eq=False)
 class TemplateImages:
-    """The faces of templates, with an entry for each face.
-
-    The images are named once each, in the order of the file, and `image` has positions among them. Templates and media
-    are numbered as in the file; equal numbers within a template are one medium.
-    """
+    """The faces of templates, with an entry for each face."""
 
     source: Path
-    names: tuple[str, ...]
-    image: Int64[np.ndarray, " faces"]
+    names: tuple[str, ...]  # once each, in the order of the file
+    image: Int64[np.ndarray, " faces"]  # positions among the names
     template: Int64[np.ndarray, " faces"]
-    medium: Int64[np.ndarray, " faces"]
+    medium: Int64[np.ndarray, " faces"]  # equal numbers within a template are one medium
     lines: Int64[np.ndarray, " faces"]
 
     def numbered(self) -> tuple[Int64[np.ndarray, " templates"], Int64[np.ndarray, " faces"]]:
@@ -39,10 +35,7 @@ class TemplateImages:
 
 
 def read_images(path: Path) -> TemplateImages:
-    """Reads `ijbc_face_tid_mid.txt`: image, template and medium, separated by spaces or tabs, without a header.
-
-    An image may belong to several templates, but to a template only once.
-    """
+    """Reads `ijbc_face_tid_mid.txt`: image, template and medium, separated by spaces or tabs, without a header."""
     check_file(path)
     places: dict[str, int] = {}
     image, template, medium, lines = list[int](), list[int](), list[int](), list[int]()
@@ -80,10 +73,7 @@ def _refuse_repeated(images: TemplateImages) -> None:
 
 
 def read_detector_scores(path: Path, names: Sequence[str]) -> tuple[Float64[np.ndarray, " images"], int]:
-    """Reads `ijbc_name_5pts_score.txt`: the score of each of these images, and the number of other images in the file.
-
-    A line has image, five points and score, separated by spaces or tabs; there is no header.
-    """
+    """Reads `ijbc_name_5pts_score.txt`: the score of each image, after five points, and the number of other images."""
     check_file(path)
     place = {name: number for number, name in enumerate(names)}
     scores, others = np.full(len(names), np.nan), 0

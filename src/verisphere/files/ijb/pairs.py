@@ -25,8 +25,7 @@ _SEPARATORS = np.frombuffer(b"  \n", np.uint8)
 def read_template_pairs(path: Path, templates: Int64[np.ndarray, " templates"], source: Path) -> Comparisons:
     """Reads `ijbc_template_pair_label.txt`: pairs of positions in the templates, which are ascending; and the labels.
 
-    A line has two templates, and 1 where they show one person, else 0, separated by spaces or tabs; there is no header,
-    and blank lines only at the end. 17 bytes a pair are held.
+    A line has two templates, and 1 where they show one person, else 0. 17 bytes a pair are held.
     """
     check_file(path)
     lines = sum(portion.count(b"\n") for portion in _portions(path))

@@ -28,19 +28,12 @@ class TemplatePeople:
 
 @dataclass(frozen=True, eq=False)
 class Covariate:
-    """One column of a file of covariates.
+    """One column of a file of covariates."""
 
-    Attributes:
-        by: the column that names the owner of each value, `TEMPLATE_ID` or `SUBJECT_ID`.
-        values: the value of each template or person whose rows agree.
-        several: number of templates or people whose rows disagree; they have no value.
-        missing: number of templates or people whose rows state no value.
-    """
-
-    by: str
+    by: str  # `TEMPLATE_ID` or `SUBJECT_ID`
     values: dict[str, str]
-    several: int
-    missing: int
+    several: int  # number of templates or people whose rows disagree; they have no value
+    missing: int  # number of templates or people whose rows state no value
 
 
 def read_people(path: Path) -> TemplatePeople:
@@ -88,10 +81,7 @@ def one_spelling(columns: Sequence[tuple[Path, Sequence[str], Sequence[int]]]) -
 
 
 def read_covariate(path: Path, column: str) -> Covariate:
-    """Reads one column of a file of covariates: CSV with a header that has TEMPLATE_ID or SUBJECT_ID, and the column.
-
-    Values are text; numbers that are whole lose their decimals (`1.0` is `1`). Their meaning is not known here.
-    """
+    """Reads one column of a file of covariates, as text: whole numbers lose their decimals (`1.0` is `1`)."""
     header = _header(path)
     by = next((name for name in (TEMPLATE, SUBJECT) if name in header), TEMPLATE)
     values: dict[str, str] = {}

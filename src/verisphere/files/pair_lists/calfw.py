@@ -36,8 +36,7 @@ def _is_header(line: str) -> bool:
 def _read(path: Path) -> PairList:
     """Reads a list: fold k has the k-th tenth of the genuine pairs and of the impostor pairs, in list order.
 
-    If genuine pairs state their folds, these folds are used, and must be equally large; the impostor pairs are divided
-    into blocks of the same size.
+    If genuine pairs state their folds, these are used; the impostor pairs are divided into blocks of the same size.
     """
     lines = numbered_lines(path)
     pairs = two_lines_a_pair(path, lines[1:] if _is_header(lines[0][1]) and not _is_image(lines[0][1]) else lines)

@@ -14,19 +14,11 @@ from verisphere.files.json_values import shown
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout of published lists: how it is recognised, and how it is read.
+    """A layout of published lists: how it is recognised, and how it is read."""
 
-    Attributes:
-        name: name of the layout in errors and docs, such as that of the set that was published in it.
-        example: a line in the layout.
-        looks: whether a path looks like this layout, by its name and its first lines that are not blank, stripped; a
-            folder has no lines.
-        read: the pairs; raises ValueError that names file and line.
-    """
-
-    name: str
+    name: str  # that of the set that was published in it
     example: str
-    looks: Callable[[Path, Sequence[str]], bool]
+    looks: Callable[[Path, Sequence[str]], bool]  # by the path's name and its first lines that are not blank, stripped
     read: Callable[[Path], "PairList"]
 
 
@@ -34,32 +26,21 @@ class Layout:
 class PairList:
     """Pairs of images, or of folders of frames, to compare, in list order.
 
-    Attributes:
-        left, right: name of each image, such as `Abel_Pacheco/Abel_Pacheco_0001.jpg`.
-        genuine: whether both images show the same person.
-        folds: number of the fold of each pair; None if the list has no folds.
-        lines: line of each pair in the list, for errors, or its place in words if the list consists of several files;
-            None for pairs from elsewhere.
-        domains: group of each pair, such as RFW's; None if the list has no groups.
-        videos: whether each name is that of a folder, whose images are the frames of a video and form one template.
-        people: the two people of each pair, if the names state them and the folders of the published images do not;
-            they then replace the identities of the embeddings, whose domains are ignored as well.
-        files: the files of the list, if it is a folder.
-        remark: addition to errors about the pairs, such as a known fault of the published list.
-        source: name of the list for error messages.
+    `people` are the two people of each pair, if the names state them and the folders of the published images do not;
+    they then replace the identities of the embeddings, whose domains are ignored as well.
     """
 
     left: tuple[str, ...]
     right: tuple[str, ...]
     genuine: tuple[bool, ...]
     folds: tuple[int, ...] | None = None
-    lines: tuple[int, ...] | tuple[str, ...] | None = None
+    lines: tuple[int, ...] | tuple[str, ...] | None = None  # in words if the list has several files
     source: str = "pairs"
-    domains: tuple[str, ...] | None = None
-    videos: bool = False
+    domains: tuple[str, ...] | None = None  # group of each pair, such as RFW's
+    videos: bool = False  # whether each name is a folder of the frames of a video, which form one template
     people: tuple[tuple[str, str], ...] | None = None
     files: tuple[Path, ...] = ()
-    remark: str = ""
+    remark: str = ""  # addition to errors about the pairs, such as a known fault of the published list
 
     def __post_init__(self) -> None:
         if not self.left:
@@ -98,11 +79,7 @@ class PairList:
     def positions_and_note(
         self, names: Sequence[str]
     ) -> tuple[Int64[np.ndarray, "pairs"], Int64[np.ndarray, "pairs"], str]:
-        """The positions, and a sentence if images are found under names with another spelling; else an empty text.
-
-        An image is found by its exact name, else by the rules of `verisphere.files.image_names.find_rows`: without its
-        suffix, and below or above folders that all names share (in a list with groups, all names of a group).
-        """
+        """The positions, and a sentence if images are found under names with another spelling; else an empty text."""
         position = {name: index for index, name in enumerate(names)}
         try:
             left, right = self._rows(position)
