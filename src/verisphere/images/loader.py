@@ -136,16 +136,11 @@ def buffered_order(count: int, buffer: int, seed: int, epoch: int) -> Int64[Tens
     """The order in which a shuffle buffer returns `count` images that are read one after another.
 
     The buffer is filled with the first `buffer` images; then a place of it is drawn, its image is returned, and the
-    next one is read into that place; at the end the rest is returned in random order. A reader that follows this order
-    stays within a window of few buffers that moves through the set once, which suits packs on disks that seek slowly.
-    The order is known as a whole and depends on seed and epoch alone, so every number of workers and ranks, and a
-    resumed run, follow the same one.
+    next one is read into that place; at the end the rest is returned in random order. The order depends on seed and
+    epoch alone, so every number of workers and ranks, and a resumed run, follow the same one.
 
     >>> buffered_order(12, buffer=3, seed=0, epoch=0).tolist()
     [1, 0, 4, 5, 6, 2, 8, 7, 3, 11, 10, 9]
-
-    Args:
-        buffer: images in the buffer; one image means no shuffle, and as many as the set has mean any order.
     """
     if buffer < 1:
         raise ValueError(f"buffer is {buffer}; a shuffle buffer holds at least 1 image")

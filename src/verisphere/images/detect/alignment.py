@@ -24,8 +24,6 @@ class Template:
     """The places of the five landmarks in an aligned crop.
 
     Attributes:
-        name: name in recipes, in model folders and on the command line.
-        height, width: size of the crop, in pixels.
         points: (x, y) of left eye, right eye, nose, left and right mouth corner as seen in the crop, in pixels; the
             centre of the first pixel is (0, 0).
     """

@@ -41,10 +41,7 @@ def _areas(boxes: Boxes) -> Float32[np.ndarray, " boxes"]:
 def without_overlaps(
     boxes: Boxes, scores: Float32[np.ndarray, " boxes"], limit: float, of: Literal["union", "smaller"] = "union"
 ) -> Int64[np.ndarray, " kept"]:
-    """Positions of the boxes that no better remaining box overlaps by more than `limit`, best score first.
-
-    Greedy non-maximum suppression; of equal scores the earlier box counts as better.
-    """
+    """Positions of the boxes that no better remaining box overlaps by more than `limit`, best score first."""
     order = np.argsort(-scores, kind="stable")
     kept = order[:0]
     for start in range(0, len(order), _BOXES_AT_ONCE):

@@ -23,8 +23,7 @@ class Crop:
 def choose_face(detections: Detections, height: int, width: int) -> int:
     """Position of the most central of one face or more on a photo; of equally central ones, the largest.
 
-    The distance of a face is the distance from the middle of the photo to the face's box; it is 0 for each box that
-    contains the middle. So of two faces in the middle, the larger is chosen, not a face of the crowd behind it.
+    The distance of a face is that from the middle of the photo to its box: 0 for each box that contains the middle.
     """
     if not len(detections):
         raise ValueError("there is no face to choose from")

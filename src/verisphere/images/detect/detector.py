@@ -64,10 +64,7 @@ class Detector:
     @torch.inference_mode()
     @full_float32()
     def detect(self, images: Sequence[Image]) -> list[Detections]:
-        """The faces in each image, which up to rounding does not depend on the others.
-
-        Images are RGB, [0, 255], of any sizes; those of equal size are searched together.
-        """
+        """The faces in each image, which up to rounding does not depend on the others."""
         found = self._detect(images, 0.0)
         missed = [index for index, faces in enumerate(found) if not len(faces)]
         if self.border and missed:

@@ -26,9 +26,7 @@ def detector_named(
     Args:
         name: `mtcnn`; `scrfd` or `retinaface`, by themselves (the pack buffalo_l) or with `:PACK` or `:FILE.onnx`; the
             path of an ONNX file of YuNet; or `module:function` (see `FunctionDetector`).
-        device: device of the detector; YuNet runs on the CPU.
         min_face: side of the smallest face that is found, in pixels.
-        trust_code: whether a function from outside verisphere may be loaded, which runs its code.
     """
     if name == "mtcnn":
         return Detector(device, min_face=min_face)

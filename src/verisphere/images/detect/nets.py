@@ -115,8 +115,7 @@ def trained_nets(device: torch.device) -> tuple[ProposalNet, RefinementNet, Outp
 def fill(net: nn.Module, arrays: Sequence[Float32[np.ndarray, "..."]]) -> None:
     """Copy arrays into a network's parameters, in the order in which it declares them.
 
-    Convolutions are stored as (height, width, in, out), dense layers as (in, out), slopes as (1, 1, channels) or
-    (channels).
+    Convolutions are (height, width, in, out), dense layers (in, out), slopes (1, 1, channels) or (channels).
     """
     parameters = list(net.named_parameters())
     if len(parameters) != len(arrays):

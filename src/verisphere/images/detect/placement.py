@@ -52,11 +52,7 @@ def doubt_alignment(
 ) -> Doubt | None:
     """The reason why images do not look aligned to a template; None if they do, or if the evidence is too weak.
 
-    Args:
-        images: a sample of a set, evenly spaced; RGB, [0, 255], of the template's size.
-        detector: finds the faces; without it brightness is used, which detects fewer cases.
-        photographs: whether the images are known not to be drawings, so that fewer than sixteen can be judged by
-            landmarks.
+    Of `photographs`, images that are known not to be drawings, fewer than sixteen can be judged by landmarks.
     """
     if detector is None:
         return _doubt_by_brightness(images, template)
@@ -108,10 +104,9 @@ def doubt_shape(landmarks: Sequence[Points], template: Template) -> Doubt | None
 
 
 def displacement(landmarks: Points, template: Template) -> float:
-    """Distance of a face from its place in the template, in pixels.
+    """Mean distance in pixels by which the points of the template move under the similarity closest to the landmarks.
 
-    It is the mean distance by which the points of the template move under the similarity that is closest to the
-    landmarks: a profile can be in its place although its landmarks do not fit the template.
+    So a profile can be in its place although its landmarks do not fit the template.
     """
     points = np.array(template.points)
     try:

@@ -28,12 +28,7 @@ _LEAST_SCORE = 0.5  # the package's default
 
 
 class InsightFaceDetector:
-    """Finds faces and their five landmarks by a detector that the package insightface runs.
-
-    Args:
-        model: name of a pack (`PACKS`), whose detector is taken, or path of an ONNX file of a detector.
-        min_face: side of the smallest face that is returned, in pixels.
-    """
+    """Finds faces and their five landmarks by a detector that the package insightface runs."""
 
     def __init__(self, model: str = PACKS[0], device: torch.device | str = "cpu", min_face: int = 20) -> None:
         path = Path(model) if model.endswith(".onnx") else None

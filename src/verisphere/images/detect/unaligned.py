@@ -25,11 +25,7 @@ _NAMED_IMAGES = 3  # images that the warning names
 
 
 def warn_if_unaligned(*sets: Faces | None) -> None:
-    """Warns where a sample of a set does not look aligned to the template of its size.
-
-    Drawn faces, images that were aligned to that template according to `images.json`, and images of a size without a
-    template are not judged. Each set is examined separately; None is ignored.
-    """
+    """Warns where a sample of a set does not look aligned to the template of its size."""
     for faces in sets:
         if faces is not None and len(faces):
             _check_sample(faces)
@@ -51,11 +47,7 @@ def _check_sample(faces: Faces) -> None:
 def warn_if_files_unaligned(path: Path, size: tuple[int, int], *, drawn: bool = False) -> None:
     """Warns in the same way about photographs that a verb takes as aligned: an image, a folder or an archive.
 
-    Args:
-        path: an image file, a folder or a zip archive; anything else is ignored, since its reader reports it.
-        size: (height, width) that the model takes; images of other sizes are ignored, since their reader reports them.
-        drawn: whether the model was trained on drawn faces; these images may then be drawn as well, and a few of them
-            are not judged.
+    `drawn` says that the model was trained on drawn faces: a few images are then not judged, as they may be drawn too.
     """
     single = not path.is_dir() and path.suffix.lower() != ".zip"
     if single and path.suffix.lower() not in SUFFIXES:

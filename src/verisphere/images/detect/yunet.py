@@ -38,10 +38,6 @@ class YuNet:
     """Finds faces and their five landmarks by an ONNX file of YuNet, with onnxruntime on the CPU.
 
     An image is searched with its longer side shrunk to at most 640 pixels and, if no face is found, to 320.
-
-    Args:
-        path: the ONNX file; it is checked like every graph from elsewhere, and first run in a process with limits.
-        min_face: side of the smallest face that is returned, in pixels of the searched image.
     """
 
     def __init__(self, path: Path, min_face: int = 20) -> None:

@@ -76,21 +76,13 @@ def folded(name: str) -> str:
 
 @dataclass
 class FileNames:
-    """The paths of rows, and the information that a manifest must add to them.
+    """The paths of rows, and the information that a manifest must add to them."""
 
-    Attributes:
-        folders: name of the folder of each identity.
-        domains: whether a folder of the domain lies above that of the identity.
-        people: identities in the order of the folders' numbers; None where the folders have their names.
-        paths: path of each row so far.
-        names: whether any row so far has a name that differs from its path.
-    """
-
-    folders: dict[str, str]
-    domains: bool
-    people: tuple[str, ...] | None
+    folders: dict[str, str]  # name of the folder of each identity
+    domains: bool  # whether a folder of the domain lies above that of the identity
+    people: tuple[str, ...] | None  # in the order of the folders' numbers; None where the folders have their names
     paths: list[str] = field(default_factory=list)
-    names: bool = False
+    names: bool = False  # whether any row so far has a name that differs from its path
     _taken: set[str] = field(default_factory=set)
 
     def named(self, rows: Iterable[Row]) -> Iterator[Row]:

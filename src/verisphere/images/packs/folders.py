@@ -39,9 +39,8 @@ _MOST_LEVELS = 16  # levels of folders; a link that points back at a folder abov
 def read_folder(path: Path) -> Pack:
     """The images of `Name/image.jpg`, or `domain/Name/image.jpg`, in a folder or a zip archive, sorted by path.
 
-    Folders that all images share are skipped. Hidden files and files without an image suffix are skipped; photographs
-    in formats that are not read are skipped with a warning. A manifest of `verisphere data convert` states the order,
-    and the names, identities and domains where the paths do not have them.
+    Folders that all images share are skipped. A manifest of `verisphere data convert` states the order, and what the
+    paths do not have.
     """
     files = image_files(path, "Name/image.jpg")
     if files.unread:

@@ -29,9 +29,8 @@ class ImageFiles(Protocol):
     """Image files by position. No file stays open between requests, so that each worker can have a copy.
 
     Attributes:
-        names: path of each image below the folder, inside the archive, or as a list spells it; the parts of a path are
-            separated by /.
-        unread: paths of photographs in formats that are not read; `image_suffixes.why_unread` gives the reason.
+        names: path of each image below the folder, inside the archive, or as a list spells it, with / between parts.
+        unread: paths of photographs in formats that are not read.
     """
 
     @property
@@ -76,8 +75,7 @@ class ReadInPlace:
 def image_files(path: Path, expected: str = f"files at any depth that end in {', '.join(SUFFIXES)}") -> ImageFiles:
     """Every image in a folder and the folders in it, or in a zip archive, sorted by path part by part.
 
-    Hidden files and files without an image suffix are skipped; links are followed. Photographs in formats that are not
-    read are listed separately. The expected files are described for the error if there are none.
+    Hidden files and files without an image suffix are skipped; links are followed.
     """
     if path.is_dir():
         return FilesOnDisk(path, *_images(_walk(path, ""), path, expected))

@@ -22,12 +22,10 @@ class KnownSet:
     """A set of face images that others have published.
 
     Attributes:
-        name: name of the set in its publication.
         words: names of files and folders that refer to the set, in lower case without marks between letters.
         terms: the narrowest known terms. `withdrawn`: the publisher no longer offers the set, or a set whose images it
             contains. `research only`: offered for research alone. `non-commercial`: offered for non-commercial use,
             such as research and education. `not stated`: no terms could be found.
-        note: year, publisher, and the stated terms.
     """
 
     name: str

@@ -55,15 +55,12 @@ _PAGE_SIZES = tuple(1 << power for power in range(9, 17))
 
 
 class Value(NamedTuple):
-    """One entry of a database: its key, and the run of bytes of its value.
-
-    A large value begins in the page `overflow`; it is 0 for a value inside a leaf.
-    """
+    """One entry of a database: its key, and the run of bytes of its value."""
 
     key: bytes
     offset: int
     size: int
-    overflow: int
+    overflow: int  # first page of a large value; 0 for a value inside a leaf
 
 
 @dataclass(frozen=True)
@@ -209,10 +206,7 @@ class _Walk:
 
 
 def overflow_fault(path: Path, descriptor: int, value: Value) -> Fault | None:
-    """The fault of the header of a large value's overflow page; None for a value inside a leaf.
-
-    This check reads a page of every image, so `values_in` skips it.
-    """
+    """The fault of the header of a large value's overflow page; None for a value inside a leaf."""
     if not value.overflow:
         return None
     page = os.pread(descriptor, 16, value.offset - 16)
@@ -246,10 +240,7 @@ def is_lmdb(path: Path) -> bool:
 
 
 def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]:
-    """The images of an LMDB database, in the order of its list of identities.
-
-    Thoroughly, every fault of the pages, of the values' beginnings, and of the list of identities is found.
-    """
+    """The images of an LMDB database, in the order of its list of identities."""
     contents = _Contents(path)
     yield from contents.walk(thorough)
     yield from contents.join()
@@ -432,10 +423,7 @@ def _list_beside(path: Path) -> RecordColumns:
 
 
 def _places(names: Texts, keys: Texts) -> Int64[np.ndarray, " names"]:
-    """The position of each name among the keys; -1 for a name that is no key.
-
-    Texts are found by their hashes, in 8 bytes each, and then compared.
-    """
+    """The position of each name among the keys; -1 for a name that is no key."""
     if not len(keys):
         return np.full(len(names), -1)
     hashes, wanted = hashes_of(keys), hashes_of(names)

@@ -15,28 +15,17 @@ _BYTES_PER_IMAGE = 1024  # of a manifest; the digest, the path, the name and the
 
 @dataclass(frozen=True)
 class Manifest:
-    """The record that `verisphere data convert` writes beside a pack.
-
-    Attributes:
-        format: version of this file.
-        pack: format of the pack, as in `verisphere.images.packs.formats.FORMATS`.
-        sha256: digest of each file of the pack, by its path relative to the folder of the manifest.
-        names: name of each image, in the order of the pack; None where the pack holds the names.
-        people: identity of each label that the pack holds as a number, from 0; None where the pack holds identities.
-        domains: domain of each image; None where the pack holds the domains, or has none.
-        files: path of the file of each image, in the order of the pack; None for a pack that has its own order, or
-            whose paths are sorted.
-    """
+    """The record that `verisphere data convert` writes beside a pack; None for what the pack itself holds."""
 
     format: int
     pack: str
     images: int
-    sha256: dict[str, str]
+    sha256: dict[str, str]  # digest of each file of the pack, by its path relative to the folder of the manifest
     source: ImageSource
     names: tuple[str, ...] | None = None
-    people: tuple[str, ...] | None = None
+    people: tuple[str, ...] | None = None  # identity of each label that the pack holds as a number, from 0
     domains: tuple[str, ...] | None = None
-    files: tuple[str, ...] | None = None
+    files: tuple[str, ...] | None = None  # path of each image's file; also None for sorted paths
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:
@@ -64,8 +53,8 @@ def manifest_path(pack: Path) -> Path:
 def read_manifest(pack: Path, images: int | None = None, must_agree: bool = True) -> Manifest | None:
     """The manifest of a pack; None if there is none.
 
-    A manifest has at most 64 MiB, and 1 KiB more for each image of its pack. It must state this number of images,
-    unless `must_agree` is false; None is that of a pack that could not be opened.
+    It has at most 64 MiB, and 1 KiB more for each image of its pack. Without a number of images the pack could not be
+    opened.
     """
     path = manifest_path(pack)
     if not path.is_file():

@@ -13,17 +13,7 @@ from verisphere.images.packs.image_files import ImageFiles
 
 @dataclass(frozen=True, eq=False)
 class Pack:
-    """Encoded images on disk, in a fixed order; their bytes are read on request.
-
-    Attributes:
-        format: name of the format, as in `verisphere.images.packs.formats.FORMATS`.
-        names: unique name of each image.
-        identities: name, in the data set, of the person on each image; `verisphere.base.vocabulary.NOBODY` where nobody
-            is known.
-        files: the bytes of each image, by position.
-        domains: name of the group of each image; None where the set has no domains.
-        source_by_path: whether the source is that of `images.json` above each image, so that a part has its own.
-    """
+    """Encoded images on disk, in a fixed order; their bytes are read on request."""
 
     path: Path
     format: str
@@ -32,7 +22,7 @@ class Pack:
     files: ImageFiles
     source: ImageSource
     domains: Sequence[str] | None = None
-    source_by_path: bool = False
+    source_by_path: bool = False  # whether the source is that of `images.json` above each image
 
     def __len__(self) -> int:
         return len(self.names)

@@ -66,10 +66,7 @@ def wrong_size(image: bytes | None) -> str | None:
 
 
 class GroupedImages:
-    """Images that pyarrow unpacks, a row group at a time; the last row groups are kept, up to 256 MiB.
-
-    A copy in another process begins without any.
-    """
+    """Images that pyarrow unpacks, a row group at a time; the last row groups are kept, up to 256 MiB."""
 
     def __init__(
         self,
@@ -142,10 +139,8 @@ class GroupedImages:
 class PlainImages:
     """Images in plain pages of one file, which is opened anew for each request.
 
-    The values of a page are found when the first of them is requested: 4 bytes are read for each value. A page has its
-    first row, offset, size in bytes and number of rows; pages begin with definition levels where they are `nullable`.
-    The first byte and the length of the image of each row of the file are 0 where they are not known yet. Stamps are
-    those of the file when its index was read, taken now if none are given; `unread` is always empty.
+    The values of a page are found when the first of them is requested. A page has its first row, offset, size in bytes
+    and number of rows; it begins with definition levels where `nullable`. `begins` and `lengths` are 0 where not known.
     """
 
     path: Path
@@ -228,10 +223,7 @@ _LARGEST_DICTIONARY = 64 * 2**20  # bytes; each of its images can stand in any n
 
 
 def _contents(path: Path, thorough: bool) -> Generator[Fault, None, Pack | None]:
-    """The images of a parquet table, in the order of its rows; without a column `name`, row numbers are the names.
-
-    Thoroughly, every fault in the columns of text, the pages, and the lengths of the images is found.
-    """
+    """The images of a parquet table, in the order of its rows; without a column `name`, row numbers are the names."""
     table = _Table(path)
     table.open()
     for step in (table.texts, table.images, table.lengths) if thorough else (table.texts, table.images):

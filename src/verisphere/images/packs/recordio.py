@@ -62,27 +62,21 @@ _MOST_IMAGES = 1 << 40  # more are a mistake in a file
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """The images of a pack.
-
-    Labels count from -1; the names are those of the list, if there is one. Whether the ids in the headers are the keys
-    is judged by at least half of a sample of images.
-    """
+    """The images of a pack."""
 
     keys: Int64[np.ndarray, " images"]
     offsets: Int64[np.ndarray, " images"]
-    labels: Int[np.ndarray, " images"]
+    labels: Int[np.ndarray, " images"]  # from -1
     names: Texts | None
     manifest: Manifest | None
-    ids_are_keys: bool
+    ids_are_keys: bool  # as at least half of a sample of images has it
 
 
 def contents(path: Path, thorough: bool) -> Generator[Fault, None, Contents | None]:
     """The images of a pack, and its faults; see `verisphere.images.packs.pack.Format.contents`.
 
-    Thoroughly, the records are walked in the order of their places, their headers read and their images skipped; after
-    a malformed record, the index says where the next one begins. Without an index, the next one is searched for. If
-    most ids in the headers differ from the keys, the program that wrote the file put something else there, and a single
-    fault reports this for all records.
+    Thoroughly, the records are walked in the order of their places, their headers read and their images skipped. If
+    most ids in the headers differ from the keys, a single fault reports this for all records.
     """
     with open(path, "rb", buffering=0, opener=regular) as file:
         size = os.fstat(file.fileno()).st_size
@@ -183,9 +177,8 @@ def _end_of_images(
 class _Records:
     """The records of a pack.
 
-    The keys are sorted if there is an identity header, and `end` is the key after that of the last image; without such
-    a header it is 0. Images are positions among the records. If the records were walked, `seen` has the first two
-    labels of each and the bytes of its image.
+    The keys are sorted if there is an identity header, and `end` is the key after that of the last image; else it is 0.
+    Images are positions among the records. `seen` has the first two labels of each and the bytes of its image.
     """
 
     path: Path
@@ -365,8 +358,7 @@ _IN_FOLDER = "train.rec"  # the usual name of a pack of faces
 class Records(ReadInPlace):
     """Images in records; the file is opened anew for each request.
 
-    Keys and offsets in bytes are those of the index, and codes are positions in the labels of the pack. The id in a
-    record's header must equal its key where `ids_are_keys`.
+    Codes are positions in the labels of the pack; the id in a record's header must equal its key where `ids_are_keys`.
     """
 
     by_image = "names", "keys", "offsets", "codes"

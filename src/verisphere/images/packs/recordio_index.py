@@ -28,11 +28,7 @@ _TAB, _LINE_END, _RETURN, _POINT, _MINUS, _ZERO = b"\t\n\r.-0"
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Lines of a file that are not blank.
-
-    Lines count from 1 in the file; each lies in `text`, the bytes of a block, from its start up to its stop, without
-    its end.
-    """
+    """Lines of a file that are not blank, each from its start up to its stop in `text`, the bytes of a block."""
 
     text: UInt8[np.ndarray, " bytes"]
     numbers: Int64[np.ndarray, " lines"]
@@ -141,8 +137,7 @@ def list_path(path: Path) -> Path:
 def read_index(path: Path) -> Index:
     """The index of a pack; without an index, the file is read from record to record.
 
-    Without an index, the key of a record is the id in its header; if an id appears twice, the keys of all records are
-    their numbers from 0, as from MXNet's `rec2idx`.
+    Without one, the key of a record is the id in its header; if an id appears twice, all keys are numbers from 0.
     """
     place = index_path(path)
     if not place.is_file():

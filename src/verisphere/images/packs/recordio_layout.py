@@ -50,19 +50,12 @@ def whole(labels: Float[np.ndarray, "..."]) -> np.ndarray:
 
 
 class Header(NamedTuple):
-    """The header of an image.
+    """The header of an image."""
 
-    Attributes:
-        labels: the labels, at most the first two.
-        behind: number of labels behind the header; 0 if the only label is inside the header.
-        id: number of the record, for most writers its key in the index.
-        image: byte of the record's data at which the image begins.
-    """
-
-    labels: tuple[float, ...]
-    behind: int
-    id: int
-    image: int
+    labels: tuple[float, ...]  # at most the first two
+    behind: int  # number of labels behind the header; 0 if the only one is inside
+    id: int  # for most writers the key in the index
+    image: int  # byte of the record's data at which the image begins
 
 
 @dataclass(frozen=True)
@@ -160,19 +153,12 @@ def _pread(file: int, length: int, place: int) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Headers:
-    """The headers of many records.
-
-    Attributes:
-        labels: the first and the second label of each record; NaN for a missing second one.
-        ids: number of each record, for most writers its key in the index.
-        images: number of bytes of each image.
-        problems: for each record that cannot be read, the reason, by its position; its label is NaN.
-    """
+    """The headers of many records."""
 
     labels: Float32[np.ndarray, "records 2"]
-    ids: UInt64[np.ndarray, " records"]
-    images: Int64[np.ndarray, " records"]
-    problems: dict[int, str]
+    ids: UInt64[np.ndarray, " records"]  # for most writers the keys in the index
+    images: Int64[np.ndarray, " records"]  # bytes of each image
+    problems: dict[int, str]  # why a record cannot be read, by its position; its label is NaN
 
 
 def gather_headers(path: Path, offsets: Int64[np.ndarray, " records"], most_problems: int = 1) -> Headers:
@@ -243,11 +229,7 @@ def walk(
 ) -> Iterator[Fault]:
     """Reads the headers of all records in the order of their places; nothing may lie between them.
 
-    Args:
-        named: the name of a record in faults, by its position.
-        ids_are_keys: whether the ids in the headers are meant to be the keys.
-        labels: takes the first two labels of each record.
-        images: takes the bytes of each record's image; those of malformed ones stay as they are.
+    `labels` takes the first two labels of each record, `images` the bytes of its image; those of malformed ones stay.
     """
     expected, damaged, before, other_ids = 0, False, "", 0  # the next record's place; whether in a malformed one
     with open(path, "rb", buffering=0, opener=regular) as opened:
@@ -283,11 +265,7 @@ def walk(
 
 
 def _between(path: Path, file: int, begin: int, end: int, damaged: bool) -> Iterator[Fault]:
-    """Faults before the next record of the index: records that the index lacks, or bytes that are no record.
-
-    From `begin`, the byte after the last record, to `end`, at which the next one begins. Where the bytes from `begin`
-    are of a malformed record, `damaged`, only whole records behind them are reported.
-    """
+    """Faults before the next record of the index: records that the index lacks, or bytes that are no record."""
     if damaged and begin < end:
         begin = _next_record(file, begin + 4, end)
     while begin < end:

@@ -22,11 +22,7 @@ LONGEST_IMAGE_NAME = 4096  # characters; the longest path of Linux
 
 
 class Record(NamedTuple):
-    """One image of a pack: its name, identity and domain, and the run of bytes in which it lies.
-
-    Offset and size are in bytes of its file, whose position among the files of the pack is `part`. The domain is None
-    where the pack has none.
-    """
+    """One image of a pack, and the run of bytes in which it lies, in the file `part` of the pack."""
 
     name: str
     identity: str
@@ -90,10 +86,7 @@ class RecordColumns:
 def contents_of_records(
     path: Path, form: str, parts: tuple[Path, ...], records: Iterable[Record | Fault], thorough: bool
 ) -> Generator[Fault, None, Pack | None]:
-    """The pack of these records, in their order, and its faults; see `verisphere.images.packs.pack.Format.contents`.
-
-    The images lie in the files `parts`; the records are those that a reader finds, with their faults.
-    """
+    """The pack of these records, in their order, and its faults; see `verisphere.images.packs.pack.Format.contents`."""
     columns, faulty = RecordColumns(), False
     for record in records:
         if isinstance(record, Fault):

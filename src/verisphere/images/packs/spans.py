@@ -38,8 +38,7 @@ class Spans(ReadInPlace):
     """Runs of bytes in one or more files, which are opened anew for each request.
 
     The bytes are read by pread, not through a mapping: if a file has become shorter, pread leads to an error, but a
-    mapping would end the process. `parts` has the position in `paths` of the file of each image; None if there is one
-    file. Stamps are those of the files when their index was read, taken now if none are given.
+    mapping would end the process. Without `parts` there is one file; stamps are those when the index was read.
     """
 
     by_image = "names", "offsets", "sizes", "parts"

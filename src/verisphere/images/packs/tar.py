@@ -383,10 +383,7 @@ def _text(file: Window, member: Member) -> str:
 
 
 def write_tar(path: Path, rows: Iterable[Row]) -> None:
-    """Writes samples `000000000.jpg` and `000000000.json`; the object in .json has the name, identity and domain.
-
-    An image keeps the suffix of its name, or gets .jpg if its name does not end in the suffix of an image.
-    """
+    """Writes samples `000000000.jpg` and `000000000.json`; the object in .json has the name, identity and domain."""
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as archive:
         for number, row in enumerate(rows):
             suffix = os.path.splitext(row.name)[1].lower()

@@ -55,8 +55,7 @@ def uniforms(key: Int64[Tensor, " rows"], count: int) -> Float[Tensor, "rows {co
 def bells(word: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """A nearly normal draw (mean 0, variance 1, absolute value at most 3.47) from each 64-bit word.
 
-    It is the centred and scaled sum of the four 16-bit parts of the word (Irwin-Hall): bounded tails suit facial
-    measures, and the sum of integers is exact.
+    The centred and scaled sum of the four 16-bit parts of the word (Irwin-Hall), which is exact.
     """
     total = word & SIXTEEN_BITS
     for part in (1, 2, 3):
@@ -80,10 +79,7 @@ def _noise_plate() -> Float[Tensor, " plate"]:
 def noise(key: Int64[Tensor, " rows"], count: int) -> Float[Tensor, "rows {count}"]:
     """`count` nearly normal draws for each key: a window, at a random place, into one fixed plate of 2^20 draws.
 
-    Two rows can share draws at different positions; no model can exploit that in sensor noise.
-
-    Args:
-        count: at most 2^19, so that the window has many possible places.
+    `count` is at most 2^19. Two rows can share draws at different positions; no model can exploit that in sensor noise.
     """
     if not 0 < count <= 1 << (PLATE_BITS - 1):
         raise ValueError(f"count is {count}; a window of the noise plate holds 1 to {1 << (PLATE_BITS - 1)} draws")

@@ -63,28 +63,18 @@ def pick(faces: Int64[Tensor, " some"], *tensors: Float[Tensor, "faces ..."]) ->
 
 @dataclass(frozen=True)
 class Scene:
-    """Pictures that are being drawn, and the position of each pixel on a head; a band of rows is a scene of views.
-
-    Attributes:
-        picture: the reflectance that has been painted, in place.
-        x, y: upright coordinates in the picture's plane, in half frames, the middle of the head at 0.
-        face_x, face_y: the same coordinates in a frontal view, on the surface of the ellipsoid.
-        away: |face_x|; features in pairs are drawn once, by this distance from the middle.
-        bulge: the surface's height towards the viewer: 0 at the outline, at most 1.
-        slope_x, slope_y: the components of the surface normal beside `bulge`; bumps change them in place.
-        lit: the share of the light that shadows do not absorb; shadows darken it in place.
-    """
+    """Pictures that are being drawn, and the position of each pixel on a head; a band of rows is a scene of views."""
 
     picture: Picture
-    x: Plane
+    x: Plane  # upright coordinates in the picture's plane, in half frames, the middle of the head at 0
     y: Plane
-    face_x: Plane
+    face_x: Plane  # the same coordinates in a frontal view, on the surface of the ellipsoid
     face_y: Plane
-    away: Plane
-    bulge: Plane
-    slope_x: Plane
+    away: Plane  # |face_x|; features in pairs are drawn once, by this distance from the middle
+    bulge: Plane  # the surface's height towards the viewer: 0 at the outline, at most 1
+    slope_x: Plane  # components of the surface normal beside `bulge`; bumps change them in place
     slope_y: Plane
-    lit: Plane
+    lit: Plane  # the share of the light that shadows do not absorb; shadows darken it in place
 
     def rows(self, top: float, bottom: float) -> "Scene":
         """The rows from height `top` to height `bottom`, both in half frames, as views."""

@@ -73,7 +73,6 @@ def quantise(
         plane: whole numbers in [-256, 255]; height and width are multiples of 8.
         step: rounding step of the lowest frequency, in grey levels of an orthonormal transform; above 0.
         detail: frequencies at or above this number are dropped: 8 keeps all, 4 halves the resolution.
-        grow: number of times that each pixel is repeated, horizontally and vertically.
     """
     transform, squares, frequency = (table.to(plane.device) for table in _block_transform())
     faces, height, width = plane.shape
@@ -149,31 +148,18 @@ def photograph(
 
 @dataclass(frozen=True)
 class Domain:
-    """A capture condition, a row of `domains.csv`: how alike people are, and the quality of camera and light.
+    """A capture condition, a row of `domains.csv`: how alike people are, and the quality of camera and light."""
 
-    Attributes:
-        spread: factor on the differences of people from the mean face.
-        kinship: share of the variance of every trait that a family (a few consecutive people) has in common; in [0, 1].
-        pose: factor on turns and framing.
-        light: factor on the variation of the light.
-        exposure: value that is added to the exposure; 1 doubles the usual light.
-        blur: largest weight of neighbouring pixels, in [0, 1].
-        grain: largest standard deviation of the sensor's noise, as a share of white.
-        loss: largest rounding step of the lossy storage, in grey levels.
-        detail: least number of the 8 frequencies in each direction that storage keeps.
-        worn: probability of glasses; caps and objects in front of the face are proportionally rarer.
-    """
-
-    spread: float
-    kinship: float
-    pose: float
-    light: float
-    exposure: float
-    blur: float
-    grain: float
-    loss: float
-    detail: float
-    worn: float
+    spread: float  # factor on the differences of people from the mean face
+    kinship: float  # share of the variance of every trait that a few consecutive people have in common; in [0, 1]
+    pose: float  # factor on turns and framing
+    light: float  # factor on the variation of the light
+    exposure: float  # value that is added to the exposure; 1 doubles the usual light
+    blur: float  # largest weight of neighbouring pixels, in [0, 1]
+    grain: float  # largest standard deviation of the sensor's noise, as a share of white
+    loss: float  # largest rounding step of the lossy storage, in grey levels
+    detail: float  # least number of the 8 frequencies in each direction that storage keeps
+    worn: float  # probability of glasses; caps and objects in front of the face are proportionally rarer
 
     def __post_init__(self) -> None:
         for name in ("kinship", "blur", "worn"):
