@@ -20,8 +20,7 @@ _OMISSION = " [...] "
 def show(text: str) -> None:
     """Print a result; a reader that closes the pipe early, such as `head`, is not an error.
 
-    On a terminal, tables are fitted to its width; elsewhere they have their full width. Line feeds are kept, so names
-    inside a text of several lines must be made `printable` before.
+    On a terminal, tables are fitted to its width. Names inside a text of several lines must be made `printable` before.
     """
     encoding = sys.stdout.encoding or "utf-8"
     try:

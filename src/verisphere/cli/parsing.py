@@ -41,10 +41,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(
         self, *, examples: Iterable[str] = (), hint: Callable[[str], str] = lambda value: "", **settings: Any
     ) -> None:
-        """Create a parser with examples at the end of its help, and the settings of argparse, without abbreviations.
-
-        A hint follows the error of a value that is not among the choices and near to none of them.
-        """
+        """Create a parser with examples at the end of its help, and the settings of argparse, without abbreviations."""
         self._hint = hint
         self.words: list[str] = []
         lines = "".join(f"  {example}\n" for example in examples)
@@ -108,11 +105,9 @@ def new_verb(
     """Declare a verb; the docstring of its function, which returns its result or a text to print, is the help.
 
     Args:
-        examples: two commands as they are typed, for the end of the help.
         shared: whether all ranks of a launch run the verb; else rank 0 runs it alone.
         any_field: whether further arguments, `--field value`, are allowed and override a recipe: they become
             `overrides`.
-        threads: help of `--threads`; None for a verb that computes nothing.
     """
     text = run.__doc__ or ""
     verb = verbs.add_parser(name, help=text, description=text, examples=examples)
@@ -187,10 +182,7 @@ REFUSED = "such names are refused"
 
 
 def add_names(verb: argparse.ArgumentParser, without: str = REFUSED, exact: bool = True) -> None:
-    """Add `--names` to a verb that reads names of people: all its readers take names as the option says.
-
-    The help says what happens to such names without it, and whether they can be different people, by `exact`.
-    """
+    """Add `--names` to a verb that reads names of people: all its readers take names as the option says."""
     verb.add_argument(
         "--names",
         choices=NAMES if exact else ("merge",),

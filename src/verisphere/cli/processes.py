@@ -60,10 +60,7 @@ def gave_up(error: BaseException) -> bool:
 
 
 def end_with_launcher(grace: float = 30.0) -> None:
-    """End this process when its launcher has ended: by SIGTERM, and by SIGKILL after `grace` seconds.
-
-    A killed launcher cannot end its processes: they would continue beside the processes of the run's next start.
-    """
+    """End this process when its launcher has ended: by SIGTERM, and by SIGKILL after `grace` seconds."""
     launcher = os.getppid()
 
     def watch() -> None:

@@ -26,10 +26,7 @@ _STAT, _CGROUP, _CGROUPS = Path("/proc/stat"), Path("/proc/self/cgroup"), Path("
 
 
 def settle_threads(options: argparse.Namespace) -> tuple[str, str]:
-    """Settle `--threads`, a number or None if not given, and how threads wait, before PyTorch loads.
-
-    Returns a message on the number that was chosen and the way of waiting; empty if there is nothing to report.
-    """
+    """Settle `--threads`, a number or None if not given, and how threads wait, before PyTorch loads."""
     about_load = about_waiting = ""
     if options.threads == "auto":
         cores, sharing = idle_cores(), processes_here() * getattr(options, "jobs", 1)
@@ -65,9 +62,8 @@ def fitting_number(cores: float, sharing: int = 1) -> int:
 def prepare(number: int | None, environment: MutableMapping[str, str] = os.environ) -> bool:
     """Put the settings of OpenMP into the environment, for the libraries that load next and for child processes.
 
-    Settings of the user are kept, except that `number` replaces OMP_NUM_THREADS, since the command line takes
-    precedence. Processes that a launcher has started on one machine share its cores. Returns whether the spinning of
-    waiting threads was shortened.
+    `number` replaces OMP_NUM_THREADS; other settings of the user are kept. Processes that a launcher has started on one
+    machine share its cores. Returns whether the spinning of waiting threads was shortened.
     """
     if "torch" in sys.modules:
         return (
