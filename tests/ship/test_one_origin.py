@@ -26,7 +26,7 @@ from verisphere.models.model_json import taken_pixels
 from verisphere.ship import arrays
 from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.calibrate import calibrate, read_calibration
-from verisphere.ship.card import gallery_section
+from verisphere.ship.card import gallery_section, read_figures
 from verisphere.ship.deciding import Choice
 from verisphere.ship.export import Results, check_same
 from verisphere.ship.face_search import aligned_faces
@@ -343,3 +343,26 @@ def test_the_card_names_checks_and_figures_whose_pixels_were_not_compared(twice)
         assert main([*export, *evaluations, "--out", str(twice[1] / f"model{place}")]) == 0
         card = (twice[1] / f"model{place}" / "model_card.md").read_text()
         assert "**Pixels were not compared**: old.npz was made by an earlier version" in card
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+def test_neither_the_own_check_nor_a_list_is_said_to_record_no_origin(twice, capsys):
+    first, (own, found, pairs, figures) = twice[1] / "plain", [
+        twice[1] / name for name in ("own.npz", "found.json", "pairs.csv", "figures.json")
+    ]  # fmt: skip
+    assert main(["embed", str(first), str(twice[1] / "faces"), "--out", str(own)]) == 0
+    assert main(["calibrate", str(own), "--far", "0.3", "--guarantee", "expected", "--out", str(found)]) == 0
+    names = read_embeddings(own).names
+    listed = [
+        f"{names[2 * fold]},{names[2 * fold + 1 + other]},{1 - other},{fold}" for fold in (0, 1) for other in (0, 1)
+    ]
+    pairs.write_text("\n".join(["left,right,label,fold", *listed]) + "\n")
+    assert main(["evaluate", "pairs", str(own), "--pairs", str(pairs), "--far", "0.5", "--json", str(figures)]) == 0
+    capsys.readouterr()
+    assert main(["export", str(first), "--calibration", str(found), "--evaluation", str(figures), "--out",
+                 str(twice[1] / "model")]) == 0  # fmt: skip
+    assert "taken on trust" not in capsys.readouterr().err
+    card = (twice[1] / "model" / "model_card.md").read_text()
+    assert "Nothing here shows" not in card
+    assert "pairs.csv (SHA-256 " in card
+    assert [source.is_list for source in read_figures(figures).sources] == [False, True]

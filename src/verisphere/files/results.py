@@ -51,6 +51,7 @@ class EvaluatedFile:
     origin: Origin | None = None
     in_training: SharedWithTraining | None = None
     names_rule: Names | None = None  # how names that are equal once folded were taken; None where nothing had to decide
+    is_list: bool = False
 
 
 def first_lines(sources: Sequence[EvaluatedFile], implausible: Sequence[str] = ()) -> str:

@@ -232,7 +232,7 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
         raise ValueError("--covariates names the file and --group-by its column: give both or neither")
     for file in (path, *files.all):
         check_file(file)
-    sources = tuple(evaluated(file) for file in files.all)
+    sources = tuple(replace(evaluated(file), is_list=True) for file in files.all)
     people = [read_people(side) for side in (*files.galleries, *((files.probes,) if files.probes else ()))]
     subjects = one_spelling([(side.source, side.subjects, side.lines) for side in people])
     people = [replace(side, subjects=tuple(column)) for side, column in zip(people, subjects, strict=True)]

@@ -167,7 +167,7 @@ def _check_packs(lists: Sequence[Path], files: int) -> None:
 
 def _evaluated_list(part: Path, path: Path) -> EvaluatedFile:
     """The record of a list, or of a file below a list that is a folder, by its path."""
-    record = evaluated(part)
+    record = replace(evaluated(part), is_list=True)
     if not path.is_dir():
         return record
     folder, file = path.resolve(), part.resolve()

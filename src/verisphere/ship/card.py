@@ -55,6 +55,11 @@ class Figures:
         for point in self.operating_points:
             _check_target(point)
 
+    @property
+    def made_by_models(self) -> tuple[EvaluatedFile, ...]:
+        """The files of embeddings and scores, without the lists of what is compared."""
+        return tuple(source for source in self.sources if not source.is_list)
+
 
 def _check_target(point: OperatingPoint) -> None:
     """Refuses an operating point that its rule could not have found at its target."""
@@ -186,7 +191,7 @@ def people_of_training(calibrations: Calibrations, figures: Mapping[str, Figures
             sets.append((f"{promised.probes.file}, the probes of the gallery", promised.probes.in_training))
     if calibrated is not None:
         sets += [(source.file, source.in_training) for source in calibrated.sources]
-    sets += [(source.file, source.in_training) for figure in figures.values() for source in figure.sources]
+    sets += [(source.file, source.in_training) for figure in figures.values() for source in figure.made_by_models]
     # two files of one name may differ in what they share
     known = dict.fromkeys((file, shared) for file, shared in sets if shared is not None)
     unknown = sorted({file for file, shared in sets if shared is None})

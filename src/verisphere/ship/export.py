@@ -105,7 +105,7 @@ def check_same(
             check_recorded(named, theirs, accept_unrecorded)
     alike = [] if calibration is None else [(file, calibration.origin)]
     for path in evaluation:
-        for evaluated in read_figures(path).sources:
+        for evaluated in read_figures(path).made_by_models:
             named = Path(f"{path}: {evaluated.file}")
             check_same_origin(f"{model} embeds", own, named, evaluated.origin, "evaluate embeddings of this model")
             check_recorded(named, evaluated.origin, accept_unrecorded)
