@@ -54,6 +54,10 @@ OTHERS = {
         "template mine (tight) against arcface_112x112",
     ),
     "template": (replace(OURS, alignment="mine by MTCNN"), "template mine against arcface_112x112"),
+    "template that the model takes": (
+        replace(OURS, alignment=None, template="mine"),
+        "template mine against arcface_112x112",
+    ),
     "detector": (replace(OURS, alignment="arcface_112x112 by SCRFD"), "detector SCRFD against MTCNN"),
     "flip": (replace(OURS, flip=True), "flip true against false"),
     "precision": (replace(OURS, precision="bfloat16"), "precision bfloat16 against float32"),
@@ -295,6 +299,7 @@ def twice(tmp_path: Path) -> tuple[Path, Path]:
             "mean 0 against 127.5, scale 1 against 128",
         ),
         (Told(colour="BGR", mean=0.0, scale=1.0, template="own"), "colour RGB against BGR"),
+        (Told(colour="RGB", mean=0.0, scale=1.0, template="mine"), "template own against mine"),
     ],
 )
 def test_a_threshold_of_one_file_with_other_pixels_is_refused(twice, told, words, capsys):

@@ -143,6 +143,7 @@ class Origin:
         precision: precision of the network: float32, bfloat16, or that of a smaller model (fp16, int8).
         images: path of the images, as given; `drawn` and `alignment` are those of an `ImageSource`.
         preprocessing: the pixels that the network takes; None in a file of a version that did not record them.
+        template: the template that the model takes, of images that record none themselves; None where it does not say.
     """
 
     model: str
@@ -152,6 +153,7 @@ class Origin:
     drawn: bool | None = None
     alignment: str | None = None
     preprocessing: Preprocessing | None = None
+    template: str | None = None
 
     @property
     def source(self) -> ImageSource:
@@ -180,7 +182,7 @@ class Origin:
         return {
             "weights": self.model,
             **pixels,
-            "template": self.source.template,
+            "template": self.source.template or self.template,
             "detector": self.source.detector,
             **made,
         }

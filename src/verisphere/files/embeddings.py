@@ -311,4 +311,5 @@ def _pooled_origin(origins: Sequence[Origin | None]) -> Origin | None:
         drawn=True if True in drawn else None if None in drawn else False,
         alignment=first.alignment if len(alignments) == 1 else None,
         preprocessing=first.preprocessing if recorded else None,
+        template=first.template if len({origin.template for origin in known}) == 1 else None,
     )

@@ -166,10 +166,14 @@ def _columns(folder: Path, shard: Shard, manifest: Manifest) -> dict[str, np.nda
     if (units is not None) != (manifest.store == "int8") or (units is not None and units.dtype != np.float32):
         raise ValueError(f"{path}: rows in int8 have float32 units, and others none; its rows are {manifest.store}")
     with errors_naming(path):
-        origin = read_json(str(arrays["origin"])) if "origin" in arrays else None
-    if origin != (None if manifest.origin is None else json.loads(json.dumps(asdict(manifest.origin)))):
+        origin = _origin(arrays)
+    if origin != manifest.origin:
         raise ValueError(f"{path}: made by another model or from other images than {MANIFEST} states; a set has one")
     return arrays
+
+
+def _origin(arrays: Mapping[str, np.ndarray]) -> Origin | None:
+    return from_json(Origin, read_json(str(arrays["origin"]))) if "origin" in arrays else None
 
 
 def _rows(folder: Path, shard: Shard, manifest: Manifest) -> np.ndarray:
@@ -269,6 +273,5 @@ def write_manifest(folder: Path, dim: int, store: Store, written: Sequence[Mappi
         )
     arrays = read_npz(files[-1], (*OF_ROWS, *OF_ALL))
     columns = tuple(name for name in (*OF_ROWS, *OF_ALL) if name in arrays)
-    origin = from_json(Origin, read_json(str(arrays["origin"]))) if "origin" in arrays else None
-    manifest = Manifest(sum(shard.rows for shard in shards), dim, store, furthest, columns, origin, shards)
+    manifest = Manifest(sum(shard.rows for shard in shards), dim, store, furthest, columns, _origin(arrays), shards)
     write_text(folder / MANIFEST, json.dumps({"kind": KIND, "format": FORMAT, **asdict(manifest)}, indent=1) + "\n")

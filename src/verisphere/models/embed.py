@@ -234,6 +234,7 @@ def origin_of(
         drawn=source.drawn,
         alignment=source.alignment,
         preprocessing=model.preprocessing,
+        template=model.template,
     )
 
 
@@ -265,7 +266,8 @@ def embed_in_shards(
         (people,) = settled([("", names, identities)], rule)
     domains = None if faces.domains is None else np.array(faces.domains)
     settings = [*(str(value) for name, value in how.items() if name != "workers"), device_of(model.backbone).type]
-    source = {"path": images, **asdict(faces.source)} if model.sha256 else None  # of the origin, which a set has once
+    # of the origin, which a set has once
+    source = {"path": images, "template": model.template, **asdict(faces.source)} if model.sha256 else None
 
     def about() -> list[object]:
         with errors_naming(images):

@@ -16,7 +16,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.base.device import device_of, full_float32
-from verisphere.base.provenance import ANY_DETECTOR, check_same_origin
+from verisphere.base.provenance import check_same_origin
 from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Progress, TrainingRecord, check_set, quietly
 from verisphere.base.words import check_at_least
@@ -139,10 +139,8 @@ class Model:
 
     def origin(self, images: ImageSource) -> Origin:
         """The origin of embeddings that this model makes of images."""
-        pixels = taken_pixels(self.backbone)
-        return Origin(
-            self.sha256, self.flip, self.precision, images.place, images.drawn, images.alignment, preprocessing=pixels
-        )
+        about = images.place, images.drawn, images.alignment, taken_pixels(self.backbone), self.template
+        return Origin(self.sha256, self.flip, self.precision, *about)
 
     def threshold(self, far: Far | None = None) -> GuaranteedThreshold:
         """The threshold at a FAR, or the only one of the model.
@@ -205,9 +203,8 @@ class Model:
             ("the calibration", promised.origin),
             ("the gallery of the calibration", promised.gallery_origin),
         ):
-            aligned = ImageSource("", None, f"{self.template} by {ANY_DETECTOR}")
             if origin is not None:  # arrays have none
-                check_same_origin(f"{self.folder} was", self.origin(aligned), what, origin, "embed it anew")
+                check_same_origin(f"{self.folder} was", self.origin(ImageSource("")), what, origin, "embed it anew")
         promised.strangers.check_probes("calibration", pooled=False)
         probes, known = self.embed(faces), Gallery(gallery)
         if refused := promised.why_not(len(known.people), known.digests):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import verisphere
 from verisphere.backbones.backbone import Backbone
-from verisphere.base.provenance import ANY_DETECTOR, check_recorded, check_same_origin
+from verisphere.base.provenance import check_recorded, check_same_origin
 from verisphere.base.vocabulary import Origin, Progress, TrainingRecord, printable, quietly
 from verisphere.base.words import SMALLER_PRECISIONS
 from verisphere.files.calibration import Calibration, read_calibration
@@ -82,8 +82,7 @@ def refuse_place(out: Path, folders: Sequence[Path], files: Sequence[Path | None
 
 def shipped_origin(weights: str, network: Backbone, template: str, flip: bool, precision: str) -> Origin:
     """The origin of the embeddings that a model folder makes of faces that any detector finds."""
-    alignment = f"{template} by {ANY_DETECTOR}"
-    return Origin(weights, flip, precision, "", alignment=alignment, preprocessing=taken_pixels(network))
+    return Origin(weights, flip, precision, "", preprocessing=taken_pixels(network), template=template)
 
 
 def check_same(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from verisphere.base.provenance import ANY_DETECTOR, UNRECORDED, check_same_origin
+from verisphere.base.provenance import UNRECORDED, check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin, printable
 from verisphere.decide import STATISTICS, GalleryThreshold
 from verisphere.decide.probability import StatedProbability, check_prior
@@ -99,7 +99,7 @@ def sentence(text: str) -> str:
 
 def origins_of(model: Model, find: FindFaces) -> list[Origin]:
     """How a model embeds photographs on which faces are found so, for each way in which these are aligned."""
-    alignments = alignments_of(find) or (f"{model.template} by {ANY_DETECTOR}",)
+    alignments = alignments_of(find) or (None,)
     return [model.origin(ImageSource("", None, alignment)) for alignment in alignments]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 from PIL import Image
 
-from verisphere.base.provenance import ANY_DETECTOR, check_recorded, check_same_origin
+from verisphere.base.provenance import check_recorded, check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin, Progress, quietly
 from verisphere.base.words import counted, printable
 from verisphere.decide import Far, Guarantee
@@ -124,7 +124,7 @@ def _origin(gallery: LivingGallery, model: Model) -> Origin:
     """How the rows are made under another model: of kept crops, else of crops as the model takes them."""
     kept = gallery.store.select("SELECT 1 FROM photographs WHERE image IS NOT NULL LIMIT 1")
     known = [made.alignment for made in gallery.promise.origins if kept and made.alignment]
-    made = model.origin(ImageSource("", None, (*known, f"{model.template} by {ANY_DETECTOR}")[0]))
+    made = model.origin(ImageSource("", None, (*known, None)[0]))
     if made.source.template not in (None, model.template):
         raise ValueError(
             f"{gallery.path}: its kept crops are aligned to {made.source.template}, and {model.folder} takes "
