@@ -4,17 +4,21 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+import foreign_graphs
 from interrupting import Interrupting
 from processes import run
 from tiny_runs import OWN, RECIPE, command, files, metrics, read
 from verisphere.head.head import CENTER_STD
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.run_head import open_head
+from verisphere.ship.adopt import adopt_onnx
+from verisphere.ship.pixels import Told
 from verisphere.train.dry_run.measured import measure_backbone
 from verisphere.train.dry_run.training_cost import training_cost
 from verisphere.train.loop import TrainingStopped
@@ -199,6 +203,27 @@ def test_bad_input_is_one_line(recipe, tmp_path, teacher, capsys, words, message
     assert command("train", recipe, "--out", tmp_path / "run", *beside(teacher), *words) == 2
     assert re.search(message, capsys.readouterr().err)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_teacher_that_takes_other_pixels_cannot_continue(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(foreign_graphs, "SIDE", 16)
+    file, model = foreign_graphs.written(tmp_path / "net.onnx", foreign_graphs.graph(side=16)), tmp_path / "model"
+    told = Told(colour="RGB", mean=0.0, scale=1.0, template="own")
+    words = [*beside(model), "--distill.projection", "true", "--distill.kl", "0"]
+    adopt_onnx(file, model, told)
+    with pytest.raises(TrainingStopped):
+        train_run(read(recipe, *words), tmp_path / "run", progress=Interrupting(3))
+    for name, value in (("mean", 90.0), ("colour", "BGR"), ("template", "mine")):
+        shutil.rmtree(model)
+        adopt_onnx(file, model, replace(told, **{name: value}))
+        with pytest.raises(ValueError, match=rf"teacher of .*step-\S+: not made as .*model is \({name} "):
+            train_run(read(recipe, *words), tmp_path / "run", resume=True)
+    shutil.rmtree(model)
+    adopt_onnx(file, model, told)
+    state = list_checkpoints(tmp_path / "run")[-1] / "state.json"
+    older = {name: value for name, value in json.loads(state.read_text()).items() if name != "teacher_origins"}
+    state.write_text(json.dumps(older))  # as runs of earlier versions have it
+    train_run(read(recipe, *words), tmp_path / "run", resume=True)
 
 
 def test_another_teacher_cannot_continue(recipe, tmp_path, teacher, capsys):

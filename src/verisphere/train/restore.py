@@ -15,11 +15,13 @@ from torch import Tensor, nn
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.graph_network import GraphNetwork
 from verisphere.base.distributed import world
-from verisphere.base.vocabulary import ImageSource
+from verisphere.base.provenance import check_same_origin
+from verisphere.base.vocabulary import ImageSource, Origin
 from verisphere.files.class_paths import present_names
 from verisphere.files.disk import MAX_TABLE
 from verisphere.files.documents import read_text
-from verisphere.files.json_values import shortened, shown
+from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import as_kind, shortened, shown
 from verisphere.files.sharded import holds_embeddings
 from verisphere.head.head import CENTER_STD, Head
 from verisphere.images.faces import Faces
@@ -35,6 +37,8 @@ from verisphere.train.schedule import Plateau
 
 #: Entry of a checkpoint's state for the digests of the teachers of a distillation.
 TEACHERS = "teachers"
+#: Entry for how they embed, None for an embeddings file; runs of earlier versions lack it.
+TEACHER_ORIGINS = "teacher_origins"
 
 
 def data_digest(faces: Faces, domains: Sequence[str] | None = None) -> dict[str, int | str]:
@@ -126,6 +130,7 @@ def check_teachers(teachers: Teachers | None, checkpoint: Checkpoint | None) -> 
         return
     before = checkpoint.state.get(TEACHERS)
     if before == list(teachers.sha256):
+        _check_taught_alike(teachers, checkpoint)
         return
     pairs = zip(before, teachers.sha256, strict=False) if isinstance(before, list) else ()
     changed = next((place for place, (old, new) in enumerate(pairs) if old != new), 0)
@@ -133,6 +138,15 @@ def check_teachers(teachers: Teachers | None, checkpoint: Checkpoint | None) -> 
         f"distill.teachers: {teachers.paths[changed]} is not the teacher that {checkpoint.path} was trained with; "
         "restore it, or start another run"
     )
+
+
+def _check_taught_alike(teachers: Teachers, checkpoint: Checkpoint) -> None:
+    """Refuse teachers of the same weights that embed otherwise, as far as a checkpoint records how they did."""
+    with errors_naming(checkpoint.path / "state.json"):
+        before = as_kind(tuple[Origin | None, ...], checkpoint.state.get(TEACHER_ORIGINS, []), TEACHER_ORIGINS)
+    for path, ours, theirs in zip(teachers.paths, teachers.origins, before, strict=False):
+        hint = "restore the teacher, or start another run"
+        check_same_origin(f"distill.teachers: {path} is", ours, f"the teacher of {checkpoint.path}", theirs, hint)
 
 
 def set_centers(head: Head, centers: Float[Tensor, "classes dim"] | None, start: bool) -> None:

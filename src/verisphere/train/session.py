@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from verisphere.train.processes import Division, divided, share_buffers, summed_
 from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.train.recipe_head import centers_and_engine
 from verisphere.train.restore import (
+    TEACHER_ORIGINS,
     TEACHERS,
     begin_with,
     check_teachers,
@@ -171,6 +172,7 @@ def train_run(
     }
     if teachers is not None:
         about[TEACHERS] = list(teachers.sha256)
+        about[TEACHER_ORIGINS] = [None if origin is None else asdict(origin) for origin in teachers.origins]
     validate = None
     if recipe.validation is not None and measure is not None:
         validate = partial(_validated, recipe, objective, measure, progress)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+import foreign_graphs
 from shard_writer import written as in_shards
 from tiny_runs import OWN, RECIPE, command, read
 from verisphere.backbones import Pixels
@@ -19,6 +20,8 @@ from verisphere.images.augment import Augment, mirrored_images
 from verisphere.images.decoded_faces import InMemory
 from verisphere.models.embed import embed, open_model
 from verisphere.models.run_head import open_head
+from verisphere.ship.adopt import adopt_onnx
+from verisphere.ship.pixels import Told
 from verisphere.train.distill import teachers
 from verisphere.train.distill.taught import Taught, mean_centers, own_centers
 from verisphere.train.distill.teachers import Distillation, open_teachers
@@ -95,6 +98,32 @@ def test_kept_embeddings_are_used_again_and_a_damaged_file_is_named(teacher, tmp
             path.write_bytes(damaged)
         with pytest.raises(ValueError, match=rf"teacher-\w+\.npy: .*{seen}.*remove it"):
             taught(teacher, settings(teacher), tmp_path)
+
+
+def test_a_cache_tells_apart_the_pixels_of_the_teacher_and_of_the_images(teacher, tmp_path, monkeypatch):
+    monkeypatch.setattr(foreign_graphs, "SIDE", 16)
+    file = foreign_graphs.written(tmp_path / "net.onnx", foreign_graphs.graph(side=16))
+    recipe = recipe_of(teacher)
+    pixels = recipe.data.images(range(len(recipe.data))).to(torch.uint8)
+    same, other = (InMemory(pixels + add, recipe.data.names, recipe.data.identities) for add in (0, 9))
+    told = Told(colour="RGB", mean=0.0, scale=1.0, template="own")
+    ways = {
+        "plain": (told, same),
+        "mean": (replace(told, mean=90.0), same),
+        "scale": (replace(told, scale=2.0), same),
+        "colour": (replace(told, colour="BGR"), same),
+        "template": (replace(told, template="mine"), same),
+        "images": (told, other),
+    }
+    for name, (taken, faces) in ways.items():
+        adopt_onnx(file, tmp_path / name, taken)
+        asked = settings(tmp_path / name, images="plain", projection=True, kl=0.0)
+        opened = open_teachers(asked, faces, recipe.backbone, CPU)
+        made = Taught(opened, faces, FLIPPED, tmp_path / "cache", "digest")
+        seen = made.rows(torch.arange(4), torch.zeros(4) > 0, torch.zeros(4, 3, 16, 16))
+        expected = embed(open_model(tmp_path / name, CPU), faces, "").embeddings[:4]
+        torch.testing.assert_close(seen, normalize(torch.from_numpy(expected), dim=1), rtol=1e-4, atol=1e-5)
+    assert len(list((tmp_path / "cache").iterdir())) == len(ways)
 
 
 @pytest.mark.parametrize("file", ["other.npz", "other"])

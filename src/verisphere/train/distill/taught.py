@@ -4,6 +4,8 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -203,11 +205,15 @@ class _Kept:
         write_whole(path, lambda partial: _save(partial, rows))
 
     def _key(self, mirrored: bool) -> str:
-        """What the rows depend on: the weights, the images, the flip."""
-        network = self.teachers.network
-        assert network is not None
-        said = [list(self.teachers.sha256), network._flips, list(network.input_size), self.data, mirrored]
+        """What the rows depend on: the weights, the pixels that they take, names and content of the images, the flip."""
+        made = [None if origin is None else asdict(origin) for origin in self.teachers.origins]
+        said = [list(self.teachers.sha256), made, self.data, self._contents, mirrored]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:24]
+
+    @cached_property
+    def _contents(self) -> str:
+        """The digest of what the images are, beyond their names; each file is read once, by rank 0."""
+        return on_first_rank(lambda: self.faces.contents(range(len(self.faces))).hex())
 
     def _read(self, path: Path) -> Float32[np.ndarray, "images dim"]:
         """The rows, which stay on the disk until they are used."""

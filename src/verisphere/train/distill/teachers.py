@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.trained_on import image_digests
-from verisphere.base.vocabulary import Embeddings
+from verisphere.base.vocabulary import Embeddings, ImageSource, Origin
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.json_values import shown
 from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
 from verisphere.images.faces import Faces
-from verisphere.models.embed import EmbeddingModel, check_template, open_model
+from verisphere.models.embed import EmbeddingModel, check_template, open_model, origin_of
 from verisphere.score.cosine import unit
 
 log = logging.getLogger(__name__)
@@ -131,6 +131,7 @@ class Teachers:
     Attributes:
         paths: what was opened, in the order of the recipe.
         sha256: digest of the weights, or the file, of each; a continued training must find them again.
+        origins: how each embeds, without images; None of an embeddings file, whose digest includes it.
         network: the models among them; None if all are embeddings files.
         rows: sum of the unit embeddings of the embeddings files, a row for each training image; None without files.
     """
@@ -138,6 +139,7 @@ class Teachers:
     settings: Distillation
     paths: tuple[Path, ...]
     sha256: tuple[str, ...]
+    origins: tuple[Origin | None, ...]
     network: TeacherNetwork | None
     rows: Float32[np.ndarray, "images dim"] | None
     size: int
@@ -148,12 +150,13 @@ def open_teachers(settings: Distillation, faces: Faces | None, student: Backbone
     paths = tuple(Path(name) for name in settings.teachers)
     models: list[EmbeddingModel] = []
     files: list[Float32[np.ndarray, "images dim"]] = []
-    digests, sizes = [], []
+    digests, sizes, origins = [], [], list[Origin | None]()
     for path in paths:
         if holds_embeddings(path):
             rows = _rows_of(path, faces)
             files.append(rows)
             digests.append(digest_of_embeddings(path))
+            origins.append(None)
             sizes.append(rows.shape[1])
             continue
         try:
@@ -173,6 +176,7 @@ def open_teachers(settings: Distillation, faces: Faces | None, student: Backbone
             check_template(model, faces, f"distill.teachers: {faces.source.place}", str(path), mend)
         models.append(model)
         digests.append(model.sha256)
+        origins.append(origin_of(model, bool(model.flip), torch.float32, "", ImageSource("")))
         sizes.append(model.backbone.embedding_size)
     if len(set(sizes)) > 1:
         named = ", ".join(f"{path} {size}" for path, size in zip(paths, sizes, strict=True))
@@ -189,7 +193,7 @@ def open_teachers(settings: Distillation, faces: Faces | None, student: Backbone
         )
     network = TeacherNetwork(models).to(device) if models else None
     of_files = sum(files[1:], files[0]) if files else None
-    return Teachers(settings, paths, tuple(digests), network, of_files, sizes[0])
+    return Teachers(settings, paths, tuple(digests), tuple(origins), network, of_files, sizes[0])
 
 
 def _rows_of(path: Path, faces: Faces | None) -> Float32[np.ndarray, "images dim"]:
