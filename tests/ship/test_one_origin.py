@@ -256,6 +256,9 @@ def test_a_file_that_records_no_pixels_is_refused_unless_accepted(tmp_path):
     with pytest.raises(ValueError, match=r"gallery\.json: made by an earlier version, .*--accept-unrecorded-pixels"):
         Results(gallery=file).check(tmp_path, OURS, accept_unrecorded=False)
     Results(gallery=file).check(tmp_path, OURS, accept_unrecorded=True)
+    words = "rates were also measured on older.npz, which was made by an earlier version"
+    assert accepted.thresholds[0].meaning().startswith(words)
+    assert not calibrate(older, ["0.2"], "expected").thresholds[0].weak_checks, "of itself other notes tell"
     card = " ".join(gallery_section(read_gallery_calibration(file), "gallery.json"))
     assert "**Pixels were not compared**: embeddings of the strangers or the gallery were made by an earlier" in card
     note = _identified(one, older, tmp_path).text().splitlines()[0]

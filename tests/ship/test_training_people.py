@@ -21,6 +21,7 @@ from verisphere.measure.report import make_report, report_inputs
 from verisphere.models import onnx_file
 from verisphere.models.embed import embed, open_model
 from verisphere.models.folder import load
+from verisphere.report.calibration_tables import calibration_text
 from verisphere.score.templates import templates_of
 from verisphere.ship import export
 from verisphere.ship.arrays import calibrate as calibrate_arrays
@@ -192,6 +193,16 @@ def test_export_refuses_them_too_and_an_accepted_model_says_so_first(run: Path, 
     )
     if checked:  # the threshold itself is that of new people
         assert "new.npz: none of the 36 images" in card
+        weak = "the model was trained on 2 of the 12 people (by name) of photos.npz, so with new people both errors"
+        model = load(out, "cpu", trust_code=True)
+        assert model.promise().startswith(weak)
+        first = notes_on_model(model, model.threshold(), False, aligned_faces((112, 112)), path, None)[0]
+        assert first.startswith(f"T{weak[1:]}")
+        assert str(model.threshold()).startswith(f"T{weak[1:]}")
+        assert made.notes[0].startswith(weak)
+        assert calibration_text(found).startswith(weak)
+        assert card.split("\n\n")[1].startswith(f"**Checks that say little.** T{weak[1:]}")
+        assert not model.threshold().warning()
         return
     warning = (
         "the model was trained on 2 of the 12 people (by name) calibrated on, so its threshold promises nothing about "

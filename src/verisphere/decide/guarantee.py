@@ -92,6 +92,8 @@ class GuaranteedThreshold:
         domains: for `worst-group`, what each domain needs (`verisphere.decide.worst_group`); else empty.
         frr: the FRR that is promised beside the FAR, with which the confidence is of both at once
             (`verisphere.decide.both_errors`); None for none.
+        weak_checks: why rates that were measured on other files say little, though these were accepted; the promise
+            stands all the same. Empty for nothing.
     """
 
     far_target: str
@@ -111,6 +113,7 @@ class GuaranteedThreshold:
     assumption: Assumption | None = None
     domains: tuple[DomainThreshold, ...] = ()
     frr: PromisedFrr | None = None
+    weak_checks: str = ""
 
     def __post_init__(self) -> None:
         promised_rate(self.far_target)
@@ -170,8 +173,7 @@ class GuaranteedThreshold:
         >>> print(independent_threshold(scores, "0.1", "expected"))  # doctest: +ELLIPSIS
         Same person: score above 0.5. On average over calibrations, at most 1 in 10 pairs of strangers pass; how ...
         """
-        warning = self.warning()
-        first = f"{warning[0].upper()}{warning[1:]}. " if warning else ""
+        first = "".join(f"{note[0].upper()}{note[1:]}. " for note in self.first())
         return f"{first}Same person: score above {self.threshold:.6g}. {self.promise()}"
 
     def promise(self) -> str:
@@ -199,6 +201,10 @@ class GuaranteedThreshold:
             known += ", so its threshold promises nothing about new people"
         return "; ".join(part for part in (known, self.implausible) if part)
 
+    def first(self) -> tuple[str, ...]:
+        """What has to be said before the threshold: its warning, and why checks of it say little."""
+        return tuple(filter(None, (self.warning(), self.weak_checks)))
+
     def misses(self) -> str:
         """The share of comparisons of one person that are rejected, in one sentence."""
         if self.genuine is None:
@@ -209,7 +215,7 @@ class GuaranteedThreshold:
         """The guarantee and the people whom it is about, in one sentence; with the model's training data if given."""
         if training is not None:
             return f"{self.meaning()}; {training.described()}"
-        rule = "; ".join(part for part in (self.warning(), f"accept iff score > {self.threshold:.6g}") if part)
+        rule = "; ".join([*self.first(), f"accept iff score > {self.threshold:.6g}"])
         known = "" if self.calibrated_on is None else f" ({self.calibrated_on.described(self.people)})"
         what = f"comparisons of two new people like those calibrated on{known}, scored by the same model,"
         if self.assumption:

@@ -6,6 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import OperatingPoint, Origin, check_word
 from verisphere.base.words import NAMES, Names
@@ -92,6 +93,14 @@ class Check:
     cllr: tuple[float, float] | None = None
     tar_over_people: bool = False
 
+    def weak(self) -> Iterator[str]:
+        """Why rates on another file than the calibrated one say little of new people."""
+        if self.source.in_training:
+            more = "so with new people both errors may be larger than measured there"
+            yield f"{self.source.in_training.found()} of {self.source.file}, {more}"
+        if unrecorded(self.origin):
+            yield f"rates were also measured on {self.source.file}, which was {UNRECORDED}"
+
     def at(self, threshold: int) -> tuple[tuple[str, OperatingPoint], ...]:
         """The rates at the threshold of this position: over all comparisons (named `all`), then over each domain."""
         overall = (("all", self.points[threshold]),) if self.points else ()
@@ -171,6 +180,7 @@ class Calibration(Result):
             implausible = f"scores that it was calibrated or checked on cannot be right: {self.implausible[0]}"
         measured = [check for check in self.checks if check.points]
         source = None if self.origin is None else self.origin.source
+        weak = "; ".join(note for check in self.checks if check.source != self.source for note in check.weak())
         thresholds = tuple(
             replace(
                 found,
@@ -178,6 +188,7 @@ class Calibration(Result):
                 genuine=GenuineRate.at(measured[0].points[place], measured[0].source.file) if measured else None,
                 in_training=self.source.in_training or None,
                 implausible=found.implausible or implausible,
+                weak_checks=weak,
             )
             for place, found in enumerate(self.thresholds)
         )
@@ -191,7 +202,7 @@ class Calibration(Result):
             for check in self.checks
         ]
         document["thresholds"] = [
-            {**_without_empty(found, "assumption", "domains", "frr"), "meaning": found.meaning()}
+            {**_without_empty(found, "assumption", "domains", "frr", "weak_checks"), "meaning": found.meaning()}
             for found in self.thresholds
         ]
         return document

@@ -73,8 +73,7 @@ def calibrated(
     calibration: Calibration, findings: Sequence[Findings], sets: Sequence[PairsOfSet], redrawing: Redrawing
 ) -> Calibrated:
     """The thresholds of a calibration, with their operating points on the sets that the same model made."""
-    warning = calibration.thresholds[0].warning()
-    notes, tried = [f"{warning[0].upper()}{warning[1:]}."] if warning else [], []
+    notes, tried = [f"{note[0].upper()}{note[1:]}." for note in calibration.thresholds[0].first()], []
     notes += [f"Probability: {calibration.probability.meaning()}."] if calibration.probability else []
     cuts, tars = [shipped.threshold for shipped in calibration.thresholds], {}
     for finding, pairs in zip(findings, sets, strict=True):

@@ -24,7 +24,7 @@ def calibration_text(calibration: Calibration) -> str:
         else "the model is not known: the file does not name it"
     )
     warning, shared = calibration.thresholds[0].warning(), calibration.source.in_training
-    lines = [warning] if shared else []
+    lines = [line for line in (warning if shared else "", calibration.thresholds[0].weak_checks) if line]
     lines += [f"implausible: {printable(reason)}" for reason in calibration.implausible]
     lines.append(f"calibrated on {_size(calibration.source)}; {model}")
     lines += [shared.described()] if shared is not None and not shared else []

@@ -392,6 +392,9 @@ def _head(about: Mapping[str, Any], calibrated: Calibration | None) -> Section:
     if calibrated and warning:
         what = "Calibrated on people of the training" if calibrated.thresholds[0].in_training else "Implausible scores"
         yield f"**{what}.** {plain(warning[0].upper() + warning[1:])}."
+    weak = calibrated.thresholds[0].weak_checks if calibrated else ""
+    if weak:
+        yield f"**Checks that say little.** {plain(weak[0].upper() + weak[1:])}."
     yield (
         f"A face recognition model. It turns an aligned face ({height} x {width} pixels, template "
         f"{plain(about['template'])}) into {about['embedding_size']} numbers. Two faces are compared by the cosine of "

@@ -502,7 +502,7 @@ def notes_on(
     description: Description, calibration: Calibration | None, recipe: bool, with_head: bool
 ) -> tuple[str, ...]:
     """Notes for users of a model, also on a recipe that is not known, and on a head that is inside."""
-    notes = [warning for threshold in description.thresholds[:1] if (warning := threshold.warning())]
+    notes = [note for threshold in description.thresholds[:1] for note in threshold.first()]
     if calibration is None:
         notes.append("no calibration was given: it ships no threshold for two photographs, and `verify` refuses it")
     elif calibration.origin is None:

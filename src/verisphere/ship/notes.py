@@ -6,7 +6,7 @@ from pathlib import Path
 
 from verisphere.base.provenance import UNRECORDED, check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin, printable
-from verisphere.decide import STATISTICS, GalleryThreshold
+from verisphere.decide import STATISTICS, GalleryThreshold, GuaranteedThreshold
 from verisphere.decide.probability import StatedProbability, check_prior
 from verisphere.files.calibration import Calibration, read_calibration
 from verisphere.files.gallery_calibration import UNTIED
@@ -56,7 +56,8 @@ def notes_on_model(
         origin = model.origin(source)
     drawn = refuse_drawn(model, source, accept_drawn)
     trusted = on_trust("the gallery", "some of its rows") if None in enrolled else ""
-    notes = [untied, threshold.warning(), drawn, trusted]
+    weak = threshold.weak_checks if isinstance(threshold, GuaranteedThreshold) else ""
+    notes = [untied, threshold.warning(), weak, drawn, trusted]
     for made in (origin, *enrolled):
         notes += notes_on_origin(model, find, calibration, made, "calibrate")
     return tuple(sentence(note) for note in dict.fromkeys(notes) if note)
