@@ -92,8 +92,9 @@ def check_same(
     file: Path | None,
     evaluation: Sequence[Path],
     accept_unrecorded: bool,
+    gallery: tuple[Path, GalleryCalibration] | None = None,
 ) -> None:
-    """Refuse thresholds and figures of another model, or of the same model in another way."""
+    """Refuse thresholds and figures of another model, of the same model in another way, or of crops of two kinds."""
     if calibration is not None:
         others = (check for check in calibration.checks if check.source.sha256 != calibration.source.sha256)
         of_checks = [(f"{file}: its check on {check.source.file}", check.origin) for check in others]
@@ -102,14 +103,22 @@ def check_same(
             advice = _advice(own.precision, theirs.precision) if theirs is not None and smaller else _AGAIN
             check_same_origin(f"{model} embeds", own, named, theirs, advice)
             check_recorded(named, theirs, accept_unrecorded)
-    alike = [] if calibration is None else [(file, calibration.origin)]
+    alike = list[tuple[Path | None, Origin | None]]([(file, calibration.origin)] if calibration is not None else [])
+    if gallery is not None:
+        path, origins = gallery[0], [*filter(None, (gallery[1].origin, gallery[1].gallery_origin))]
+        for origin in origins:
+            check_same_origin(f"{model} embeds", own, path, origin, _AGAIN)
+            check_recorded(path, origin, accept_unrecorded)
+            for other, before in alike:
+                check_same_origin(f"{other} was", before, path, origin, "calibrate both alike")
+        alike += [(path, origin) for origin in origins]
     for path in evaluation:
         for evaluated in read_figures(path).made_by_models:
             named = Path(f"{path}: {evaluated.file}")
             check_same_origin(f"{model} embeds", own, named, evaluated.origin, "evaluate embeddings of this model")
             check_recorded(named, evaluated.origin, accept_unrecorded)
-            for other, origin in alike:  # the model itself records no detector
-                check_same_origin(f"{other} was", origin, named, evaluated.origin, "evaluate what was calibrated alike")
+            for other, before in alike:  # the model itself records no detector
+                check_same_origin(f"{other} was", before, named, evaluated.origin, "evaluate what was calibrated alike")
             alike.append((named, evaluated.origin))
 
 
@@ -187,14 +196,12 @@ class Results:
 
     def check(self, model: Path, own: Origin, accept_unrecorded: bool) -> None:
         """Refuse what is of another model, or of the same model in another way; see `check_same`."""
-        check_same(model, own, self.calibrated, self.calibration, self.evaluation, accept_unrecorded)
+        gallery = None if self.gallery is None or self.promised is None else (self.gallery, self.promised)
+        check_same(model, own, self.calibrated, self.calibration, self.evaluation, accept_unrecorded, gallery)
         if self.calibration is not None and self.calibrated is not None:
             refuse_templates(self.calibration, self.calibrated.sources)
         if self.gallery is not None and self.promised is not None:
             refuse_templates(self.gallery, [self.promised.strangers])
-            for origin in filter(None, (self.promised.origin, self.promised.gallery_origin)):
-                check_same_origin(f"{model} embeds", own, self.gallery, origin, _AGAIN)
-                check_recorded(self.gallery, origin, accept_unrecorded)
         if self.leak is not None:  # whether the mirror image is added may differ
             tested = read_leak(self.leak)
             theirs = replace(own, model=tested.sha256, preprocessing=tested.preprocessing)
