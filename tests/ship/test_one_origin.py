@@ -1,5 +1,6 @@
 """Two things are put together only if all between photograph and number agrees: each setting, in each reader."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,13 @@ from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing
 from verisphere.cli import main
 from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_embeddings
 from verisphere.files.gallery_calibration import GalleryCalibration, read_gallery_calibration
+from verisphere.images.photos import Photos
 from verisphere.measure.distractors import DistractorOptions, evaluate_distractors
 from verisphere.measure.evaluate import Options, evaluate_all_pairs, evaluate_one_threshold
 from verisphere.measure.identification import IdentificationOptions, evaluate_galleries
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.two_sets import evaluate_two_sets
-from verisphere.models.folder import Model
+from verisphere.models.folder import Model, load
 from verisphere.models.model_json import taken_pixels
 from verisphere.ship import arrays
 from verisphere.ship.adopt import adopt_onnx
@@ -127,6 +129,8 @@ READERS: dict[str, Callable[[Path, Path, Path], object]] = {
         folder / "model", read_embeddings(one).origin, calibrate(two, ["0.2"], "expected"), two, (), False
     ),
     "export --evaluation": _figures,
+    "export --gallery-calibration": lambda one, two, folder: _beside_a_gallery(one, two, folder, False),
+    "export --gallery-calibration --evaluation": lambda one, two, folder: _beside_a_gallery(one, two, folder, True),
     "identify": _identified,
     "one-threshold": lambda one, two, folder: evaluate_one_threshold([one, two], Options(["0.5"], skip_empty=True)),
     "evaluate --calibration": lambda one, two, folder: evaluate_all_pairs(one, Options(["0.5"], calibration=two)),
@@ -159,6 +163,17 @@ def _exported(one: Path, two: Path, plain: Path) -> None:
     calibrate(plain, ["0.2"], "expected", checks=[two]).write_json(file)
     own = read_embeddings(one).origin
     check_same(one.parent / "model", own, read_calibration(file), file, (), accept_unrecorded=True)
+
+
+def _beside_a_gallery(one: Path, two: Path, folder: Path, figures: bool) -> None:
+    """A calibration of a gallery beside figures, or beside another calibration, for a model that both may be of."""
+    gallery, other, enrolled = folder / "gallery.json", folder / "other.json", folder / "enrolled.npz"
+    strangers, rest = (one, two) if figures else (two, one)
+    _of_gallery(strangers, rows(enrolled, read_embeddings(strangers).origin, 5)).write_json(gallery)
+    found = evaluate_all_pairs(rest, Options(["0.5"])) if figures else calibrate(rest, ["0.2"], "expected")
+    found.write_json(other)
+    results = Results(gallery=gallery, evaluation=[other]) if figures else Results(other, gallery)
+    results.check(folder / "model", replace(OURS, alignment=None, preprocessing=None), accept_unrecorded=False)
 
 
 WITH_AN_UNKNOWN: dict[str, Callable[[Path, Path, Path], object]] = {
@@ -374,3 +389,28 @@ def test_neither_the_own_check_nor_a_list_is_said_to_record_no_origin(twice, cap
     assert "Nothing here shows" not in card
     assert "pairs.csv (SHA-256 " in card
     assert [source.is_list for source in read_figures(figures).sources] == [False, True]
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+def test_crops_of_another_template_are_refused_where_no_calibration_records_one(twice, capsys):
+    model, faces, own, gallery = (str(twice[1] / name) for name in ("plain", "faces", "own.npz", "gallery"))
+    assert main(["embed", model, faces, "--out", own]) == 0
+    few = ["--fpir", "0.3", "--guarantee", "expected", "--accept-implausible"]
+    assert main(["gallery", "create", gallery, "--strangers", own, *few]) == 0
+    probe, out = f"{faces}/p0/0.png", str(twice[1] / "out")
+    record = {"format": 1, "drawn": None, "alignment": "mine by MTCNN"}
+    (twice[1] / "faces" / "images.json").write_text(json.dumps(record))
+    (twice[1] / "faces" / "p0" / "images.json").write_text(json.dumps(record))
+    aligned = ["--model", model, "--aligned"]
+    capsys.readouterr()
+    for words in (
+        ["verify", probe, probe, *aligned],
+        ["identify", probe, own, *aligned],
+        ["gallery", "enrol", gallery, faces, *aligned],
+        ["calibrate", own, "--gallery", faces, *aligned, *few, "--out", out],
+        ["export", model, "--precision", "fp16", "--measured-on", faces, "--far", "0.3", "--out", out],
+    ):
+        assert main(words) == 2, words
+        assert "its faces are aligned to mine, but the model takes own; align" in capsys.readouterr().err, words
+    with pytest.raises(ValueError, match="its faces are aligned to mine, but the model takes own"):
+        load(model, "cpu").extract(Photos(faces), faces)

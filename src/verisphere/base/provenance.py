@@ -65,6 +65,13 @@ class ImageSource:
         finder = self._aligned()[1]
         return None if finder is None or finder == ANY_DETECTOR or finder.startswith(GIVEN_LANDMARKS) else finder
 
+    def check_template(
+        self, template: str | None, images: object, who: str = "the model", mend: str = "align them to that"
+    ) -> None:
+        """Refuse images that are aligned to another template than that of a model, as far as both are known."""
+        if None not in (self.template, template) and self.template != template:
+            raise ValueError(f"{images}: its faces are aligned to {self.template}, but {who} takes {template}; {mend}")
+
     def _aligned(self) -> tuple[str | None, str | None]:
         template, named, finder = (self.alignment or "").partition(" by ")
         if template.startswith(DRAWN_IN_PLACE):

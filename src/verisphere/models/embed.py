@@ -181,7 +181,7 @@ def embed(
     The embedding of the mirror image is added as `flip` says; by default by the setting of the exported model, else
     not. bfloat16 is by autocast.
     """
-    check_template(model, faces, images)
+    faces.source.check_template(model.template, images)
     flip = bool(model.flip) if flip is None else flip
     only = "float32" if model.fixed else model.precision
     if only is not None and precision != torch.float32:
@@ -208,15 +208,6 @@ def embed(
         )
     origin = origin_of(model, flip, precision, images, faces.source)
     return replace(embeddings, origin=origin)
-
-
-def check_template(
-    model: EmbeddingModel, faces: Faces, images: str, who: str = "the model", mend: str = "align them to that"
-) -> None:
-    """Refuse faces that are aligned to another template than that of a model, as far as both are known."""
-    template = faces.source.template
-    if None not in (template, model.template) and template != model.template:
-        raise ValueError(f"{images}: its faces are aligned to {template}, but {who} takes {model.template}; {mend}")
 
 
 def origin_of(

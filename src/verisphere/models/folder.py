@@ -126,6 +126,7 @@ class Model:
             workers: processes that read images; 0 reads in this one.
             progress: reports the progress.
         """
+        faces.source.check_template(self.template, images)
         embeddings = extract(
             self.backbone,
             faces,

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from verisphere.base.device import choose_device
-from verisphere.base.vocabulary import Progress, printable, quietly
+from verisphere.base.vocabulary import ImageSource, Progress, printable, quietly
 from verisphere.decide import Far, lower_median
 from verisphere.decide.sample_size import people_needed
 from verisphere.files.onnx_graph import read_graph
@@ -105,6 +105,9 @@ def model_and_finder(
     if aligned or not photographs:
         for path in photographs if files else ():
             warn_if_files_unaligned(path, opened.backbone.input_size, drawn=bool(opened.training.drawn))
+        for path in photographs:
+            for alignment in recorded_alignments([path]):
+                ImageSource("", None, alignment).check_template(opened.template, path)
         return opened, aligned_faces(opened.backbone.input_size, recorded_alignments(photographs))
     if detector is None or isinstance(detector, str):
         detector = detector_named(detector or "mtcnn", place, 20 if min_face is None else min_face, trust_code)

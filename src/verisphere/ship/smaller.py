@@ -115,6 +115,7 @@ def export_smaller(
         how = replace(calibrated.origin, flip=description.flip, precision=precision)
         replace(results, evaluation=()).check(run, how, accept_unrecorded_pixels)
     faces = open_faces(measured_on, people, source.backbone.input_size, trust_code)
+    faces.source.check_template(description.template, measured_on)
     warn_if_unaligned(faces)
     with errors_naming(measured_on):
         measured, for_ranges = _parts(faces, precision)

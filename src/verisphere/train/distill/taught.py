@@ -205,7 +205,7 @@ class _Kept:
         write_whole(path, lambda partial: _save(partial, rows))
 
     def _key(self, mirrored: bool) -> str:
-        """What the rows depend on: the teachers with the pixels that they take, the images and their names, the flip."""
+        """What the rows depend on: teachers with the pixels that they take, images with their names, the flip."""
         made = [None if origin is None else asdict(origin) for origin in self.teachers.origins]
         said = [list(self.teachers.sha256), made, self.data, self._contents, mirrored]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:24]

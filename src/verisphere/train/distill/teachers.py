@@ -19,7 +19,7 @@ from verisphere.files.embeddings import read_embeddings
 from verisphere.files.json_values import shown
 from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
 from verisphere.images.faces import Faces
-from verisphere.models.embed import EmbeddingModel, check_template, open_model, origin_of
+from verisphere.models.embed import EmbeddingModel, open_model, origin_of
 from verisphere.score.cosine import unit
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ def open_teachers(settings: Distillation, faces: Faces | None, student: Backbone
             )
         if faces is not None:
             mend = "align them to that, or embed its own crops of the photographs by it, and name the embeddings file"
-            check_template(model, faces, f"distill.teachers: {faces.source.place}", str(path), mend)
+            faces.source.check_template(model.template, f"distill.teachers: {faces.source.place}", str(path), mend)
         models.append(model)
         digests.append(model.sha256)
         origins.append(origin_of(model, bool(model.flip), torch.float32, "", ImageSource("")))
