@@ -356,6 +356,19 @@ def test_records_that_differ_are_named_by_their_setting(room: Path, rows: Embedd
         assert named(asked(room, replace(rows, origin=origin))) == name
 
 
+def test_pixels_that_are_not_recorded_are_not_called_right(
+    room: Path, rows: Embeddings, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("verisphere.study.why.case.origin_of", lambda *_: OLD)
+    for origin, told in ((OLD, "well"), (replace(OLD, preprocessing=None), "too few to tell")):
+        thresholds = SimpleNamespace(origin=origin, implausible=(), thresholds=())
+        monkeypatch.setattr("verisphere.study.why.of_model.read_calibration", lambda _, found=thresholds: found)
+        answer = asked(room, replace(rows, origin=origin), calibration=room / "thresholds.json")
+        seen = [tried for tried in answer.tried if "this model" in tried.figures]
+        assert [tried.told for tried in seen] == [told, told]
+        assert all(("did not record the pixels" in tried.figures) == (told != "well") for tried in seen)
+
+
 def test_rows_under_other_weights_are_the_models_where_it_gives_them(
     room: Path, rows: Embeddings, monkeypatch: pytest.MonkeyPatch
 ):

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
+from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.trained_on import is_name
 from verisphere.base.vocabulary import NOBODY, Origin
 from verisphere.decide import exact_rate
@@ -67,6 +68,8 @@ def origin(case: ModelCase) -> Cause | Seen:
     if found := _differing(rows.origin, case.origin, ("flip",) if case.opened.flip is None else ()):
         evidence = f"the rows were made otherwise than by the model: {found[1]}"
         return Seen(f"{evidence}; yet they are its rows") if _read_otherwise(case) else Cause(found[0], evidence)
+    if unrecorded(rows.origin):
+        return Seen(f"the rows name this model, but they were {UNRECORDED}", "too few to tell")
     return Seen("the rows say that they were made by this model in this way")
 
 
@@ -92,6 +95,8 @@ def calibration(case: ModelCase) -> Cause | Seen:
         return Cause("calibration on wrong scores", calibration.implausible[0])
     if calibration.origin is None or case.origin is None:
         return Seen("the calibration does not say whose scores it holds for", "too few to tell")
+    if unrecorded(calibration.origin):
+        return Seen(f"the calibration names this model, but it was {UNRECORDED}", "too few to tell")
     return Seen("the thresholds are for scores of this model")
 
 
