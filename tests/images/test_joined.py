@@ -6,6 +6,7 @@ import torch
 from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import NO_CLASS, ImageSource
 from verisphere.base.words import Names
+from verisphere.files.images_json import joint_source
 from verisphere.images import InMemory, Joined, SyntheticFaces
 from verisphere.images.joined import SamePeople
 
@@ -133,6 +134,26 @@ def test_sets_of_other_crops_are_no_set_of_unknown_crops(other, template, detect
     ]
     source = Joined(sets, ["one", "two"]).source
     assert (source.template, source.detector) == (template, detector)
+
+
+def test_a_join_of_joins_records_what_a_join_of_all_does():
+    alignments = (
+        "arcface_112x112 by MTCNN",
+        "arcface_112x112 by SCRFD",
+        "mine by MTCNN",
+        "arcface_112x112 by the landmarks in a+b.csv",
+        "the place they are drawn at",
+    )
+    a, b, c, d, e = (ImageSource("a", None, alignment) for alignment in alignments)
+    assert joint_source("", [a, joint_source("", [a, b])]).detector == "MTCNN+SCRFD"
+    for parts in ([a, a, b], [a, b, c], [a, b, e], [a, d, d], [c, e, a]):
+        whole = joint_source("", parts)
+        for nested in (
+            [parts[0], joint_source("", parts[1:])],
+            [joint_source("", parts[:2]), parts[2]],
+            [joint_source("", parts[:2]), joint_source("", parts[1:]), *parts],
+        ):
+            assert joint_source("", nested) == whole
 
 
 def test_refusals():

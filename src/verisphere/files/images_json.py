@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -102,6 +103,14 @@ def joint_source(place: str, parts: Sequence[ImageSource]) -> ImageSource:
         stated = " by ".join("+".join(words) for words in in_order if words)
         recorded = [" and ".join(filter(None, [*without, stated]))]
     return ImageSource(place, True if True in drawn else None if None in drawn else False, *recorded)
+
+
+def _each_once(words: set[str]) -> str:
+    """Templates or finders as one text; some of several may be joined already, and given landmarks are one word."""
+    if len(words) > 1:
+        parts = [part for word in words for part in re.split(rf"\+(?={GIVEN_LANDMARKS})", word)]
+        words = {one for part in parts for one in ([part] if part.startswith(GIVEN_LANDMARKS) else part.split("+"))}
+    return "+".join(sorted(filter(None, words)))
 
 
 def described_source(description: Mapping[str, Any]) -> ImageSource:
