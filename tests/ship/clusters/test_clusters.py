@@ -74,13 +74,13 @@ def test_an_earlier_result_of_another_model_or_of_unrecorded_pixels_is_named(tmp
     cluster_folder(saved(tmp_path, replace(faces, origin=made)), first, ClusterOptions(T))
     for name, now, said in (
         ("same", made, ""),
-        ("unknown", None, "nothing in it says how it was made"),
+        ("unknown", None, "nothing says how library.npz was made"),
         (
             "weights",
             replace(made, model="2" * 64),
-            f"weights {'1' * 12}... against {'2' * 12}...): confirmed",
+            f"weights {'1' * 12}... against {'2' * 12}...); confirmed",
         ),
-        ("scale", replace(made, preprocessing=replace(pixels, scale=128.0)), "scale 127.5 against 128): confirmed"),
+        ("scale", replace(made, preprocessing=replace(pixels, scale=128.0)), "scale 127.5 against 128); confirmed"),
         ("older", replace(made, preprocessing=None), "which did not record the pixels that its model took"),
     ):
         caplog.clear()

@@ -154,14 +154,14 @@ def _made(
 
 def _note_origin(before: Path, earlier: Origin | None, source: EvaluatedFile) -> None:
     """Say that an earlier result is of other embeddings than these: faces may move for this reason alone."""
-    if earlier is None or source.origin is None:
-        check_same_origin(f"{before} was", earlier, source.file, source.origin, "")  # warns where one says nothing
-        return
-    if differing := earlier.differences(source.origin):
-        moves = "confirmed faces stay, and others may be grouped otherwise for this reason alone"
-        log.warning("%s: not made as %s was (%s): %s", before, source.file, ", ".join(differing), moves)
-    elif unrecorded(earlier, source.origin):
-        log.warning("%s or %s: %s", before, source.file, UNRECORDED)
+    moves = "confirmed faces stay, and others may be grouped otherwise for this reason alone"
+    try:
+        check_same_origin(f"{source.file} was", source.origin, before, earlier, moves)
+    except ValueError as error:
+        log.warning("%s", error)
+    else:
+        if None not in (earlier, source.origin) and unrecorded(earlier, source.origin):
+            log.warning("%s or %s: %s", before, source.file, UNRECORDED)
 
 
 def _links(
