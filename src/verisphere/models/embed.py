@@ -19,7 +19,7 @@ from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.base.collectives import on_first_rank
 from verisphere.base.device import device_of
 from verisphere.base.distributed import world
-from verisphere.base.identity import decided, settled
+from verisphere.base.identity import decided
 from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Preprocessing, Progress, printable, quietly
 from verisphere.base.work import Arrays, ranges, results, shared_by_ranks, working
@@ -45,6 +45,7 @@ from verisphere.files.work import WorkFolder, result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
+from verisphere.images.packs.columns import Texts, spelled_once, take
 from verisphere.models.build import build_backbone, read_description, untrained
 from verisphere.models.checkpoint import list_checkpoints, load_into, read_checkpoint
 from verisphere.models.described_faces import open_faces
@@ -251,11 +252,9 @@ def embed_in_shards(
     if rows < 1:
         raise ValueError(f"--shards is {rows}; a shard has 1 row or more")
     rows = -(-rows // batch) * batch
-    names, identities = np.array(faces.names), np.array(faces.identities)
     rule = decided(faces.names_rule)
     with errors_naming(images):
-        (people,) = settled([("", names, identities)], rule)
-    domains = None if faces.domains is None else np.array(faces.domains)
+        people = spelled_once(faces.identities, faces.names, rule)
     settings = [*(str(value) for name, value in how.items() if name != "workers"), device_of(model.backbone).type]
     # of the origin, which a set has once
     source = {"path": images, "template": model.template, **asdict(faces.source)} if model.sha256 else None
@@ -264,18 +263,18 @@ def embed_in_shards(
         with errors_naming(images):
             contents = faces.contents(range(len(faces))).hex()
         settled_by = [model.made_by, source, rule, rows, store, settings]
-        return [names, identities, *([] if domains is None else [domains]), contents, settled_by]
+        columns = map(Texts.of, filter(None, (faces.names, faces.identities, faces.domains)))
+        return [*((np.frombuffer(column.utf8, np.uint8), column.ends) for column in columns), contents, settled_by]
 
     def write(piece: range) -> Arrays:
-        place = slice(piece.start, piece.stop)
+        here, number = np.array(list(take(people, piece))), piece.start // rows
         embedded = embed(model, faces.select(piece), images, **how)
         kept, units = shortened_rows(embedded.embeddings, store)
         stored = widened(kept, units)
-        spelled = frozenset(people[place].tolist())
         # what readers read is checked before it is written
-        checked: Embeddings = replace(embedded, embeddings=stored, identities=people[place], spelled=spelled)
+        checked: Embeddings = replace(embedded, embeddings=stored, identities=here, spelled=frozenset(here.tolist()))
         columns = columns_of(checked) | ({} if units is None else {"units": units})
-        return write_shard(out, piece.start // rows, kept, columns, moved(embedded.embeddings, stored))
+        return write_shard(out, number, kept, columns, moved(embedded.embeddings, stored))
 
     task, pieces = f"{images}, {rows} rows a shard in {store}", ranges(len(faces), rows)
     with result_folder(out, alone=part is None) as work, WorkFolder(work, task, part, merge) as folder, working(folder):
@@ -332,7 +331,7 @@ def embed_faces(
     opened = open_model(model, device, trust)
     images = open_faces(faces, people, opened.backbone.input_size, trust)
     with errors_naming(faces):  # before the work
-        settled([("", np.array(images.names), np.array(images.identities))], decided(images.names_rule))
+        spelled_once(images.identities, images.names, decided(images.names_rule))
     if world().first:
         warn_if_unaligned(images)
     enough, needed = (True, "") if for_far is None else enough_people(for_far, len(images.people))

@@ -1,6 +1,7 @@
 """Columns of text that take little memory: the names, identities and domains of the images of a large set."""
 
 from abc import abstractmethod
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -113,8 +114,9 @@ class Texts(Column):
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Texts":
         """The column of these texts."""
-        utf8 = bytearray()
-        ends = []
+        if isinstance(texts, Texts):
+            return texts
+        utf8, ends = bytearray(), array("q")
         for text in texts:
             utf8 += text.encode()
             ends.append(len(utf8))
@@ -134,7 +136,7 @@ class Texts(Column):
     def take(self, positions: Positions) -> "Texts":
         """The column of the texts at these positions, copied byte by byte without an object for each."""
         rows = np.asarray(positions, np.int64)
-        starts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])[: len(self)][rows]
+        starts = np.where(rows == 0, 0, self.ends[rows - 1])  # not of all rows, of which a batch takes few
         sizes = self.ends[rows] - starts
         ends = np.cumsum(sizes)
         letters, utf8 = np.frombuffer(self.utf8, np.uint8), bytearray()
@@ -197,8 +199,8 @@ def coded(texts: Iterable[str]) -> Coded:
     if isinstance(texts, Coded):
         return texts
     number: dict[str, int] = {}
-    codes = [number.setdefault(text, len(number)) for text in texts]
-    return Coded(tuple(number), np.array(codes, np.int64))
+    codes = np.fromiter((number.setdefault(text, len(number)) for text in texts), np.int64)
+    return Coded(tuple(number), codes)
 
 
 def spelled_once(identities: Sequence[str], names: Sequence[str], how: Names | None) -> Sequence[str]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from verisphere.files.errors import Fault
 from verisphere.files.image_suffixes import MAX_BYTES, SUFFIXES, why_unread
 from verisphere.files.images_json import read_source
 from verisphere.files.json_values import shown
-from verisphere.images.packs.columns import Coded, coded
+from verisphere.images.packs.columns import Coded, Texts, coded
 from verisphere.images.packs.image_files import (
     archive_entries,
     counted,
@@ -33,6 +34,7 @@ from verisphere.images.packs.pack import Format, Pack, Row
 log = logging.getLogger(__name__)
 
 _LONGEST_END = 22 + (1 << 16) - 1  # bytes of the record with which an archive ends, and of the longest comment
+_PARTS = methodcaller("split", "/")  # of a path; those of all images at once would take five times their names
 _MOST_LEVELS = 16  # levels of folders; a link that points back at a folder above it ends here
 
 
@@ -45,20 +47,19 @@ def read_folder(path: Path) -> Pack:
     files = image_files(path, "Name/image.jpg")
     if files.unread:
         _warn_of_unread(path, counted(files.unread))
-    parts = [name.split("/") for name in files.names]
-    shared = _shared_levels(parts)
-    depth = len(parts[0]) - shared
-    for name, split in zip(files.names, parts, strict=True):
-        if len(split) - shared != depth or depth not in (2, 3):
+    shared = _shared_levels(files.names)
+    depth = files.names[0].count("/") + 1 - shared
+    for name in files.names:
+        if name.count("/") + 1 - shared != depth or depth not in (2, 3):
             raise ValueError(f"{path}: {name!r} {_DEPTH}")
     pack = Pack(
         path,
         "folder" if path.is_dir() else "zip",
-        tuple("/".join(split[shared:]) for split in parts),
-        tuple(split[-2] for split in parts),
+        Texts.of("/".join(split[shared:]) for split in map(_PARTS, files.names)) if shared else files.names,
+        coded(split[-2] for split in map(_PARTS, files.names)),
         files,
         read_source(path, files.names),
-        tuple(split[shared] for split in parts) if depth == 3 else None,
+        coded(split[shared] for split in map(_PARTS, files.names)) if depth == 3 else None,
     )
     manifest = read_manifest(path, len(pack), must_agree=False)
     return replace(pack, source_by_path=True) if manifest is None else _completed(pack, manifest)
@@ -75,10 +76,10 @@ _DEPTH = (
 )
 
 
-def _shared_levels(parts: Sequence[Sequence[str]]) -> int:
+def _shared_levels(names: Sequence[str]) -> int:
     """The number of folders above that of a person, or of a domain, that all images share."""
-    levels, first = 0, parts[0]
-    while all(len(split) > levels + 2 and split[levels] == first[levels] for split in parts):
+    levels, first = 0, names[0].split("/")
+    while all(len(split) > levels + 2 and split[levels] == first[levels] for split in map(_PARTS, names)):
         levels += 1
     return levels
 
@@ -227,8 +228,7 @@ def _wrong_depths(path: Path, names: Sequence[str], offsets: dict[str, int]) -> 
         return
     depths = Counter(name.count("/") + 1 for name in names)
     usual = depths.most_common(1)[0][0]
-    parts = [name.split("/") for name in names if name.count("/") + 1 == usual]
-    right = usual - _shared_levels(parts) in (2, 3)
+    right = usual - _shared_levels([name for name in names if name.count("/") + 1 == usual]) in (2, 3)
     for name in names:
         if not right or name.count("/") + 1 != usual:
             yield Fault(str(path), name, offsets.get(name), _DEPTH)
