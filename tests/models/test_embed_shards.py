@@ -97,6 +97,29 @@ def unfinished(there: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             in_shards(there, out)
 
 
+def test_batches_of_the_shard_under_way_stand(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two shards, of 5 and 2 batches; a run that is stopped in the first one has lost less than a batch of it."""
+    extracting = sys.modules["verisphere.backbones.extract"]
+    read, begun = extracting.batches, list[object]()
+
+    def stopping(*words: Any, **how: Any) -> Iterator[object]:
+        for batch in read(*words, **how):
+            begun.append(batch)
+            if len(begun) == 5:
+                raise KeyboardInterrupt
+            yield batch
+
+    monkeypatch.setattr(extracting, "batches", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        in_shards(there, tmp_path / "out", 15)
+    assert not list((tmp_path / "out").glob("rows-*"))
+    in_shards(there, tmp_path / "out", 15)
+    assert len(begun) - 5 == 7 - 4  # four of the seven batches were kept, and the fifth was lost
+    assert alike(there, tmp_path / "out")
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == [MANIFEST, *(f"rows-0000000{shard}.{kind}" for shard in (0, 1) for kind in ("npy", "npz"))]
+
+
 class Many(Faces):
     """Grey images whose names take little memory; equal ones are known without a look."""
 

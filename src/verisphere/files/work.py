@@ -16,7 +16,7 @@ from verisphere import __version__
 from verisphere.base.collectives import on_every_rank, on_first_rank
 from verisphere.base.distributed import world
 from verisphere.base.vocabulary import Progress
-from verisphere.base.work import About, Arrays, Compute, PartEnded
+from verisphere.base.work import About, Arrays, Compute, PartEnded, working
 from verisphere.files.disk import remove_whole, write_text, write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
@@ -170,6 +170,24 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
     def state(self, step: str, piece: int) -> "SealedFile":
         """A file for the state of a piece that takes long, beside the pieces."""
         return SealedFile(self._latest[step] / f"{piece:08d}.state.npz", "the state of a piece of work", _AGAIN)
+
+    @contextmanager
+    def inside(self, step: str, piece: int) -> Iterator[None]:
+        """Inside this context a piece that takes long is itself a step, whose pieces are kept until the context ends.
+
+        One process computes it alone; parts that compute the same piece keep a folder each.
+        """
+        folder = self._latest[step] / f"{piece:08d}-{self.part}"
+        folder.mkdir(exist_ok=True)
+
+        def work(_: str, __: About, pieces: int, compute: Compute, progress: Progress, title: str) -> Iterable[Arrays]:
+            missing = [number for number in range(pieces) if not _piece(folder, number).exists()]
+            self._compute(folder, missing, compute, progress, title, pieces - len(missing))
+            return (_loaded(folder, number) for number in range(pieces))
+
+        with working(work):
+            yield
+        remove_whole(folder)
 
     def _open(self) -> str:
         about = {"format": _FORMAT, "verisphere": __version__, "torch": torch.__version__, "numpy": np.__version__}

@@ -268,13 +268,16 @@ def embed_in_shards(
 
     def write(piece: range) -> Arrays:
         here, number = np.array(list(take(people, piece))), piece.start // rows
-        embedded = embed(model, faces.select(piece), images, **how)
-        kept, units = shortened_rows(embedded.embeddings, store)
-        stored = widened(kept, units)
-        # what readers read is checked before it is written
-        checked: Embeddings = replace(embedded, embeddings=stored, identities=here, spelled=frozenset(here.tolist()))
-        columns = columns_of(checked) | ({} if units is None else {"units": units})
-        return write_shard(out, number, kept, columns, moved(embedded.embeddings, stored))
+        with folder.inside("shards", number):
+            embedded = embed(model, faces.select(piece), images, **how)
+            kept, units = shortened_rows(embedded.embeddings, store)
+            stored = widened(kept, units)
+            # what readers read is checked before it is written
+            checked: Embeddings = replace(
+                embedded, embeddings=stored, identities=here, spelled=frozenset(here.tolist())
+            )
+            columns = columns_of(checked) | ({} if units is None else {"units": units})
+            return write_shard(out, number, kept, columns, moved(embedded.embeddings, stored))
 
     task, pieces = f"{images}, {rows} rows a shard in {store}", ranges(len(faces), rows)
     with result_folder(out, alone=part is None) as work, WorkFolder(work, task, part, merge) as folder, working(folder):
