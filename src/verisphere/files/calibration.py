@@ -174,7 +174,8 @@ class Calibration(Result):
         """The same calibration, each threshold completed by the source of its images, its misses and its warning.
 
         The misses are those on the calibration file or, if it has no genuine comparisons, on the first checked file
-        with such comparisons; `implausible` is given to each threshold that says nothing of it.
+        with such comparisons. Where people of a checked file were in the training, or its pixels are not recorded, each
+        threshold says so. `implausible` is given to each threshold that says nothing of it.
         """
         if self.implausible and not implausible:
             implausible = f"scores that it was calibrated or checked on cannot be right: {self.implausible[0]}"

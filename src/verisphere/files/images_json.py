@@ -95,13 +95,11 @@ def joint_source(place: str, parts: Sequence[ImageSource]) -> ImageSource:
     drawn = {part.drawn for part in parts} or {None}
     recorded = sorted({part.alignment for part in parts if part.alignment is not None})
     if len(recorded) > 1:
-        template_of = {alignment: ImageSource(place, None, alignment).template for alignment in recorded}
-        without = [alignment for alignment, template in template_of.items() if template is None]
-        templates = {template for template in template_of.values() if template is not None}
-        finders = {alignment.partition(" by ")[2] for alignment in recorded if template_of[alignment]} - {""}
-        in_order = sorted(templates), sorted(finders, key=lambda finder: (finder.startswith(GIVEN_LANDMARKS), finder))
-        stated = " by ".join("+".join(words) for words in in_order if words)
-        recorded = [" and ".join(filter(None, [*without, stated]))]
+        without = {DRAWN_IN_PLACE for alignment in recorded if alignment.startswith(DRAWN_IN_PLACE)}
+        rest = [alignment.removeprefix(DRAWN_IN_PLACE).removeprefix(" and ") for alignment in recorded]
+        parted = [alignment.partition(" by ") for alignment in rest]
+        both = _each_once({template for template, *_ in parted}), _each_once({finder for *_, finder in parted})
+        recorded = [" and ".join(filter(None, [*without, " by ".join(filter(None, both))]))]
     return ImageSource(place, True if True in drawn else None if None in drawn else False, *recorded)
 
 
@@ -110,7 +108,7 @@ def _each_once(words: set[str]) -> str:
     if len(words) > 1:
         parts = [part for word in words for part in re.split(rf"\+(?={GIVEN_LANDMARKS})", word)]
         words = {one for part in parts for one in ([part] if part.startswith(GIVEN_LANDMARKS) else part.split("+"))}
-    return "+".join(sorted(filter(None, words)))
+    return "+".join(sorted(filter(None, words), key=lambda word: (word.startswith(GIVEN_LANDMARKS), word)))
 
 
 def described_source(description: Mapping[str, Any]) -> ImageSource:

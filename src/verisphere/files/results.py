@@ -51,7 +51,7 @@ class EvaluatedFile:
     origin: Origin | None = None
     in_training: SharedWithTraining | None = None
     names_rule: Names | None = None  # how names that are equal once folded were taken; None where nothing had to decide
-    is_list: bool = False
+    is_list: bool = False  # whether it lists what is compared, such as pairs: no model made it
 
 
 def first_lines(sources: Sequence[EvaluatedFile], implausible: Sequence[str] = ()) -> str:
