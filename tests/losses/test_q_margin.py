@@ -1,5 +1,6 @@
 """Q-Margin: values by hand, its limits, and an independent sparsemax."""
 
+import copy
 import math
 
 import jaxtyping
@@ -150,6 +151,33 @@ def test_alpha_towards_1_is_cosface(prior):
     value.backward()
     cosface.backward()
     torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "engine", [Dense(), Streamed(chunk=7), Sampled(1.0, Dense()), Sparse()], ids=lambda engine: type(engine).__name__
+)
+@pytest.mark.parametrize("prior", ["separating", "exponential"])
+@pytest.mark.parametrize("above", [0.03, 1e-3, 1e-5, 1e-8, 1e-12])
+def test_float32_is_right_to_its_rounding_however_near_1_alpha_is(engine, prior, above):
+    """Against float64, and this one against CosFace."""
+    generator = torch.Generator().manual_seed(15)
+    centers, rows = torch.randn(200, 1, 8, generator=generator), torch.randn(9, 8, generator=generator)
+    found = []
+    near = QMargin(1 + above, 0.2, 16.0, prior)
+    for loss, run_by, dtype in (
+        (near, engine, torch.float32),
+        (copy.deepcopy(near), Dense(), torch.float64),
+        (CosFace(0.2, 16.0), Dense(), torch.float64),
+    ):
+        head = Head(loss, 200, 8, engine=run_by).to(dtype)
+        head.centers.data = centers.to(dtype)
+        given = rows.to(dtype, copy=True).requires_grad_()
+        output = head(given, torch.arange(9))
+        output.loss.backward()
+        found.append([output.per_sample.double(), given.grad.double(), head.centers.grad.double()])
+    for single, double, limit in zip(*found, strict=True):
+        torch.testing.assert_close(single, double, rtol=0, atol=1e-6 * float(double.abs().max()))
+        torch.testing.assert_close(double, limit, rtol=0, atol=max(100 * above, 1e-8) * float(limit.abs().max()))
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)

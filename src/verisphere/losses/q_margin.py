@@ -35,8 +35,8 @@ from verisphere.losses.class_loss import ClassLoss, Rows
 
 Prior = Literal["separating", "exponential"]
 
-#: Largest number of Newton steps; about five are usual, since each at least doubles the correct digits.
-_STEPS = 100
+#: Up to this alpha a power is computed from its base less 1, of which a base near 1 has lost the digits.
+NEAR_1 = 1.05
 
 
 def margin_in_logits(alpha: float, margin: float, prior: Prior | float) -> float:
@@ -58,29 +58,29 @@ def margin_in_logits(alpha: float, margin: float, prior: Prior | float) -> float
     return expm1(exponent) / order if exponent < 700.0 else inf
 
 
-def base_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float | Tensor = 0.0) -> Float[Tensor, "*shape"]:
-    """p ^ (alpha - 1) = [1 - (alpha - 1) gap / (1 + (alpha - 1) margin)]_+ with gap = normaliser - (logit - margin).
+def power_of(
+    gap: Float[Tensor, "*shape"], alpha: float, exponent: float, margin: float | Tensor = 0.0
+) -> Float[Tensor, "*shape"]:
+    """p ^ exponent, p ^ (alpha - 1) = [1 - (alpha - 1) gap / (1 + (alpha - 1) margin)]_+, to within rounding.
 
-    The gap is 0 where a class alone has probability 1; the margin, in logits, is 0 for another class than the own.
+    The gap is normaliser - (logit - margin), 0 where a class alone has probability 1; the margin, in logits, is 0 for
+    another class than the own.
     """
     order = alpha - 1.0
-    return (1.0 - order / (1.0 + order * margin) * gap).clamp(min=0.0)
-
-
-def term_of(gap: Float[Tensor, "*shape"], alpha: float, margin: float = 0.0) -> Float[Tensor, "*shape"]:
-    """c / alpha * `base_of` ^ (alpha / (alpha - 1)): a class's share of the loss; its derivative in the logit is p."""
-    order = alpha - 1.0
-    return (1.0 + order * margin) / alpha * base_of(gap, alpha, margin) ** (alpha / order)
+    exponent, change = exponent / order, -order / (1.0 + order * margin) * gap
+    if alpha > NEAR_1:
+        return (1.0 + change).clamp(min=0.0) ** exponent
+    zero = change <= -1.0
+    return (exponent * change.masked_fill(zero, 0.0).log1p()).exp().masked_fill(zero, 0.0)
 
 
 def probability_and_slope(
     gap: Float[Tensor, "*shape"], alpha: float, margin: float | Tensor = 0.0
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """p = `base_of` ^ (1 / (alpha - 1)), and by how much it falls as the normaliser rises; a Newton step sums both."""
-    order = alpha - 1.0
-    base = base_of(gap, alpha, margin)
-    slope = torch.where(base > 0.0, base ** (1.0 / order - 1.0), 0.0) / (1.0 + order * margin)
-    return base ** (1.0 / order), slope
+    """p, and by how much it falls as the normaliser rises; a Newton step sums both."""
+    probability = power_of(gap, alpha, 1.0, margin)
+    slope = torch.where(probability > 0.0, probability ** (2.0 - alpha), 0.0) / (1.0 + (alpha - 1.0) * margin)
+    return probability, slope
 
 
 def newton_step(total: Float[Tensor, "batch"], slope: Float[Tensor, "batch"], alpha: float) -> Float[Tensor, "batch"]:
@@ -90,7 +90,8 @@ def newton_step(total: Float[Tensor, "batch"], slope: Float[Tensor, "batch"], al
     the normaliser for alpha up to 2, so that steps from below never pass the root, and itself straight where all logits
     are equal or one class has all.
     """
-    return (total - total ** (2.0 - alpha)) / ((alpha - 1.0) * slope)
+    order = alpha - 1.0
+    return total * -(-order * total.log()).expm1() / (order * slope)  # total - total ^ (2 - alpha), for alpha -> 1 too
 
 
 def normaliser(
@@ -120,7 +121,7 @@ def _root(
     dtype: torch.dtype,
 ) -> Float[Tensor, "batch"]:
     """The normaliser in the precision of a type, by Newton's steps from one that is at most as high; NaN stays."""
-    for _ in range(_STEPS):
+    for _ in range(100):  # about five are usual, since each at least doubles the correct digits
         total, slope = sums(tau)
         step = newton_step(total, slope, alpha)
         tau = tau + step
@@ -144,7 +145,7 @@ class QMargin(ClassLoss):
     tensor(5.6434)
 
     Args:
-        alpha: order of the divergence, in (1, 2]; 1 would be softmax, 2 is sparsemax.
+        alpha: order of the divergence, in (1, 2]; the limit 1 is softmax, with a margin `CosFace`; 2 is sparsemax.
         margin: the margin in cosine, at least 0. It must be None where `prior` is a number.
         scale: factor from cosine to logit.
         prior: q_y by a rule for the margin: "separating" or "exponential", see `margin_in_logits`; or q_y itself, a
@@ -207,7 +208,7 @@ class QMargin(ClassLoss):
         own, nearest = scale * rows.own.detach(), scale * rows.nearest
         tau = normaliser(nearest, own, alpha, margin)
         sums_of = None if nearest.shape[1] < self.nearest else rows.sums  # fewer are all that there are
-        if sums_of is None or not bool((base_of(tau - nearest[:, -1], alpha) > 0).any()):
+        if sums_of is None or not bool((tau - nearest[:, -1] < 1.0 / (alpha - 1.0)).any()):
             return (tau.to(own),)
 
         def sums(tau: Float[Tensor, "batch"]) -> Float[Tensor, "2 batch"]:
@@ -222,13 +223,15 @@ class QMargin(ClassLoss):
             return 0.0 * cosine  # as below, without its rounding
         margin = self._margin()
         gap = context[0] - (self.scale * cosine - margin)
-        return gap + term_of(gap, self.alpha, margin) - (1.0 + (self.alpha - 1.0) * margin) / self.alpha
+        share = (1.0 + (self.alpha - 1.0) * margin) / self.alpha
+        return gap + share * (power_of(gap, self.alpha, self.alpha, margin) - 1.0)
 
     def others(
         self, cosine: Float[Tensor, "batch classes"], *context: Float[Tensor, "batch 1"]
     ) -> Float[Tensor, "batch classes"]:
-        """`term_of` each other class, 0 up to `zero_up_to`; finite for the own class as well, which is masked."""
-        return term_of((context[0] - self.scale * cosine).clamp(min=-60.0), self.alpha)  # e^60 for alpha -> 1
+        """p ^ alpha / alpha, 0 up to `zero_up_to`; finite for the own class as well, which is masked."""
+        gap = (context[0] - self.scale * cosine).clamp(min=-60.0)  # e^60 for alpha -> 1
+        return power_of(gap, self.alpha, self.alpha) / self.alpha
 
     def zero_up_to(self, *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
         """The cosine up to which another class has probability 0: (tau - 1 / (alpha - 1)) / scale."""
