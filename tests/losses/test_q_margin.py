@@ -373,6 +373,11 @@ def test_a_sample_of_the_classes_costs_at_most_what_all_cost():
     [
         ({"alpha": 1.0}, r"alpha is 1.0; it must be above 1 \(1 is softmax: use CosFace\) and at most 2 \(sparsemax\)"),
         ({"alpha": 2.5}, "alpha is 2.5"),
+        ({"alpha": "1.5"}, "alpha is '1.5'; it must be above 1"),
+        ({"alpha": None}, "alpha is None; it must be above 1"),
+        ({"margin": "0.4"}, "margin is '0.4'; it must be a finite number >= 0"),
+        ({"prior": None}, r"prior is None; q of the own class must be in \(0, 1\]"),
+        ({"prior": True, "margin": None}, "prior is True; q of the own class must be in"),
         ({"margin": -0.1}, "margin is -0.1; it must be a finite number >= 0"),
         ({"margin": None}, "margin is None; it must be a finite number >= 0"),
         (

@@ -24,6 +24,7 @@ are arguments here; see `margin_in_logits`.
 
 from collections.abc import Callable
 from math import expm1, inf, isfinite, log
+from numbers import Real
 from typing import Literal
 
 import torch
@@ -171,16 +172,16 @@ class QMargin(ClassLoss):
         nearest: int = 64,
     ) -> None:
         super().__init__(scale)
-        if not 1 < alpha <= 2:
+        if not (isinstance(alpha, Real) and 1 < alpha <= 2):
             raise ValueError(
-                f"alpha is {alpha}; it must be above 1 (1 is softmax: use CosFace) and at most 2 (sparsemax)"
+                f"alpha is {alpha!r}; it must be above 1 (1 is softmax: use CosFace) and at most 2 (sparsemax)"
             )
         if isinstance(prior, str):
             check_word("prior", prior, Prior)
-            if margin is None or not (isfinite(margin) and margin >= 0):
-                raise ValueError(f"margin is {margin}; it must be a finite number >= 0 (0.4 in cosine; 0 is none)")
-        elif not 0 < prior <= 1:
-            raise ValueError(f"prior is {prior}; q of the own class must be in (0, 1], or a rule in words")
+            if not (isinstance(margin, Real) and isfinite(margin) and margin >= 0):
+                raise ValueError(f"margin is {margin!r}; it must be a finite number >= 0 (0.4 in cosine; 0 is none)")
+        elif not (isinstance(prior, Real) and prior is not True and 0 < prior <= 1):
+            raise ValueError(f"prior is {prior!r}; q of the own class must be in (0, 1], or a rule in words")
         elif margin is not None:
             raise ValueError(f"prior is the number {prior}, so margin must be null (None), not {margin}")
         check_whole("nearest", nearest)
