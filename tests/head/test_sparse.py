@@ -3,6 +3,7 @@
 import copy
 import logging
 import re
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -362,6 +363,52 @@ def test_no_other_engine_takes_its_place_between_a_backward_pass_and_its_step():
         head.engine = Streamed()
     optimizer.step()
     head.engine = Streamed()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("momentum", [0.0, 0.1])
+def test_centers_that_decay_to_a_millionth_are_as_near_as_those_of_torch(dtype, momentum):
+    """Their change alone would leave no digit of the late ones, and 0 in the end."""
+    settings, found = {"lr": 0.5, "momentum": momentum, "weight_decay": 0.6}, []
+    for engine, of_type in ((Dense(), torch.float64), (Dense(), dtype), (Sparse(screen="float32"), dtype)):
+        head = head_of(engine, dtype=of_type)
+        make = partial(HeadSGD, head=head) if isinstance(engine, Sparse) else torch.optim.SGD
+        optimizer = make(head.parameters(), **settings)
+        rows, labels = torch.ones(3, SIZE, dtype=of_type), torch.arange(3)
+        for _ in range(40):
+            optimizer.zero_grad()
+            head(rows, labels, torch.zeros(3, dtype=of_type)).loss.backward()
+            optimizer.step()
+        centers = head.centers.detach()[3:, 0].double()
+        buffer = optimizer.state[head.stored].get("momentum_buffer", head.stored).detach()[3:, 0].double()
+        found.append((centers, buffer))
+    assert head.engine.streamed_steps == 0
+    for exact, dense, late in zip(*found, strict=True):
+        off, of_dense = (((one - exact).norm(dim=1) / exact.norm(dim=1)).max() for one in (late, dense))
+        assert off < max(2 * of_dense, 1e-13)
+
+
+def test_a_center_that_is_0_once_its_late_steps_are_made_is_streamed():
+    """As stored the others point away from the rows; as 0 they have the cosine 0, as the long own centers have."""
+    found = []
+    for engine in (Dense(), Sparse(screen="float32")):
+        head = head_of(engine, dtype=torch.float32)
+        with torch.no_grad():
+            head.centers.copy_(torch.full((SIZE,), -0.1))
+            head.centers[:3] = 1e10 * torch.tensor([1.0, -1.0]).repeat(SIZE // 2)
+        settings = {"lr": 1.0, "weight_decay": 0.75}
+        make = partial(HeadSGD, head=head) if isinstance(engine, Sparse) else torch.optim.SGD
+        optimizer = make(head.parameters(), **settings)
+        for _ in range(45):
+            optimizer.zero_grad()
+            output = head(torch.ones(3, SIZE), torch.arange(3), torch.zeros(3))
+            output.loss.backward()
+            optimizer.step()
+            found.append(output.per_sample)
+    dense, sparse = found[:45], found[45:]
+    assert dense[44].min() > dense[20].max() + 0.5
+    compare(sparse, dense, 1e-5)
+    assert 0 < head.engine.streamed_steps < 30
 
 
 @pytest.mark.parametrize("screen", SCREENS)

@@ -132,10 +132,10 @@ class LateCenters:
             self._matrices, self._behind = self._matrices[-1:], False
 
     def turned(self) -> Float32[Tensor, "classes subcenters"]:
-        """An upper bound of how far each direction is from that of the stored center; enormous if turned round."""
+        """An upper bound of how far each direction is from that stored; enormous if turned round, or nearly 0."""
         rows = self._matrices[:, 0].float().T.contiguous()
         of_center, of_momentum = (entry.index_select(0, self._since)[:, None] for entry in rows)
-        length = (of_center + of_momentum * self._along).clamp(min=0.0)  # less is turned round
+        length = torch.threshold(of_center + of_momentum * self._along, 2.0**-10, 0.0)  # turned round, or nearly 0
         return (1.0001 * of_momentum.abs() * self._across / length).nan_to_num(nan=torch.inf)
 
     def current(self, classes: Int64[Tensor, " some"], both: bool = True) -> tuple[Tensor, Tensor | None]:
@@ -145,9 +145,12 @@ class LateCenters:
         if not self._behind:
             return rows, momentum
         matrices = self._matrices.index_select(0, self._since.index_select(0, classes))
-        matrices[:, 0, 0] -= 1.0  # the change: rounding a factor near 1 would go the same way in each step
+        # a large factor adds the change: rounding one near 1 would go the same way in each step
+        large = matrices[:, 0, 0] > 0.5
+        matrices[:, 0, 0] -= large.to(matrices)
         matrices = matrices.to(rows.dtype).movedim(0, 2)[..., None, None]  # each entry beside the rows
-        now = rows.addcmul(rows, matrices[0, 0]) if both else rows.addcmul_(rows, matrices[0, 0])
+        start = rows if bool(large.all()) else rows * large[:, None, None]
+        now = start.addcmul(rows, matrices[0, 0]) if both else start.addcmul_(rows, matrices[0, 0])
         if momentum is None:
             return now, None
         now.addcmul_(momentum, matrices[0, 1])

@@ -69,7 +69,8 @@ class CenterScreen:
         for some in parts(self._centers, classes):
             stored = self._centers.index_select(0, some)
             scale = self._scale[some] = inverse_length(stored.flatten(0, 1)).view(stored.shape[:2])
-            rounded, self._lost[some] = rounded_rows((stored * scale[..., None]).float(), self._dtype, self._unit)
+            rounded, lost = rounded_rows((stored * scale[..., None]).float(), self._dtype, self._unit)
+            self._lost[some] = lost.masked_fill(scale > 1e12, torch.inf)  # it may be 0 once its late steps are made
             if self._rounded is not None:
                 self._rounded[some] = rounded
 
