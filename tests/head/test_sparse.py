@@ -181,19 +181,19 @@ def head_and_sgd(head: Head) -> tuple[Head, torch.optim.Optimizer]:
 
 
 def test_waiting_grows_and_ends(caplog):
-    """And is said whenever about twice as many steps were streamed."""
+    """And is said whenever about twice as many steps were streamed, whatever else was streamed."""
     kept, tried = Sparse()._kept, []
     for step in range(400):
         kept.steps += 1
         if kept.steps > kept.streams_to:
             tried.append(step)
             kept.undecided("a test")
-        kept.streamed += 1
+        kept.stream(None)
     waits = [second - first - 1 for first, second in pairwise(tried)]
     assert waits[:4] == [1, 3, 7, 15]
     assert max(waits) == LONGEST_WAIT
     said = [int(re.search(r"\((\d+) so far\)", message)[1]) for message in caplog.messages]
-    assert said == [1, 3, 7, 15, 31, 63, 127, 192, 257]
+    assert said == [1, 3, 7, 15, 31, 63, 127, 255]
     kept.wait = 0
     kept.undecided("again")
     assert kept.streams_to == kept.steps + 1
@@ -271,8 +271,24 @@ def test_gradients_that_add_up_are_streamed(caplog):
     torch.testing.assert_close(sparse.centers, dense.centers, rtol=1e-10, atol=1e-13)
     assert sparse.engine.streamed_steps == 2
     assert caplog.messages == [
-        "the streamed engine computes the steps of the sparse one, which need HeadSGD to be sparse"
+        "the streamed engine computes a step for the sparse one (1 so far): the gradient of all centers has to exist, "
+        "which HeadSGD with one backward pass does not need"
     ]
+
+
+@pytest.mark.parametrize("first", ["screen", "gradient"])
+def test_each_reason_is_counted_and_said_by_itself(first, caplog, monkeypatch):
+    """Three steps for the one reason and then seven for the other; none hides that the other one begins."""
+    monkeypatch.setattr("verisphere.head.sparse.TABLE", 1)
+    head, ((rows, labels),) = head_of(Sparse()), batches(1)
+    for number in range(10):
+        head.deferred = (number < 3) == (first == "screen")
+        head(rows, labels).loss.backward()
+        head.zero_grad()
+    assert head.engine.streamed_steps == 10
+    said = [re.search(r"\((\d+) so far\): (\w+ \w+)", message).groups() for message in caplog.messages]
+    words = ("a row", "the gradient") if first == "screen" else ("the gradient", "a row")
+    assert said == [(count, words[0]) for count in "13"] + [(count, words[1]) for count in "137"]
 
 
 def test_without_a_gradient_nothing_is_streamed():
@@ -522,10 +538,14 @@ def test_auto_takes_it_for_fewer_logits_than_the_streamed_engine(fewer, monkeypa
     assert Auto().dense_before_sparse("cuda") == Auto().logits
 
 
-def test_inside_a_sample_it_streams():
+def test_inside_a_sample_it_streams(caplog):
     head, other = head_of(Sampled(0.5, Sparse())), head_of(Sampled(0.5, Streamed()))
     ((rows, labels),) = batches(1)
     torch.testing.assert_close(head(rows, labels).loss, other(rows, labels).loss, rtol=1e-12, atol=0)
+    for _ in range(4):
+        head(rows, labels)
+    said = [re.search(r"\((\d+) so far\): Sampled weighs the classes", message)[1] for message in caplog.messages]
+    assert said == ["1", "3"]
 
 
 @pytest.mark.parametrize("last", [BATCH, 350])

@@ -9,6 +9,7 @@ With `HeadSGD` the other centers are not touched: they are updated late, see `ve
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -74,26 +75,34 @@ class Kept:
     Attributes:
         late: the centers, some of which lack the last steps, and their screen.
         steps: number of batches so far.
-        streamed: number of those that the streamed engine computed.
+        streamed: number of those that the streamed engine computed, by the reason; None is the screen.
         wait: number of steps to stream after one that the screen could not decide; 0 once it has decided.
         streams_to: number of the last step that is streamed for that.
+        why: what the screen said when it could not decide.
     """
 
     def __init__(self) -> None:
         self.late = LateCenters()
-        self.steps = self.streamed = self.wait = self.streams_to = 0
+        self.steps = self.wait = self.streams_to = 0
+        self.streamed: Counter[str | None] = Counter()
+        self.why = ""
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """A copy keeps nothing: a head brings up its centers before it is copied."""
         return Kept, ()
 
-    def undecided(self, reason: object) -> None:
-        """Record a step that it could not decide: the next are streamed, ever more of them."""
-        count, before = self.streamed + 1, self.streamed - self.wait
+    def undecided(self, why: object) -> None:
+        """Record a step that the screen could not decide: the next are streamed, ever more of them."""
+        self.why = str(why)
         self.wait = min(2 * self.wait + 1, LONGEST_WAIT)
         self.streams_to = self.steps + self.wait
-        if count.bit_length() > before.bit_length():  # at the first, and when there are about twice as many
-            log.warning("the streamed engine computes a step for the sparse one (%d so far): %s", count, reason)
+
+    def stream(self, reason: str | None) -> None:
+        """Count a step that is streamed, and say so of the 1st, 3rd, 7th, ... for one reason."""
+        self.streamed[reason] += 1
+        count, why = self.streamed[reason], reason or self.why
+        if count & (count + 1) == 0:
+            log.warning("the streamed engine computes a step for the sparse one (%d so far): %s", count, why)
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,7 @@ class Sparse(WholeEngine):
 
     Another optimizer needs the gradient of all centers, and several backward passes before a step add to it, so steps
     without `HeadSGD` are streamed. So are steps that the screen cannot decide, such as those of centers that are nearly
-    equal; `streamed_steps` counts both, and a warning says so.
+    equal; `streamed_steps` counts both, and warnings say so.
 
     >>> from verisphere.head import Head, Sparse
     >>> from verisphere.losses import QMargin
@@ -153,8 +162,11 @@ class Sparse(WholeEngine):
             raise ValueError(f"the engine is Sparse, but {reason}; use Streamed or Auto")
         kept = self._kept
         kept.steps += 1
-        whole_gradient = request.defer is None and torch.is_grad_enabled() and centers.requires_grad
-        if not (whole_gradient or request.class_weights is not None or kept.steps <= kept.streams_to):
+        if request.class_weights is not None:
+            reason = "Sampled weighs the classes that it draws: give it Streamed(), or take Sparse() alone"
+        elif request.defer is None and torch.is_grad_enabled() and centers.requires_grad:
+            reason = "the gradient of all centers has to exist, which HeadSGD with one backward pass does not need"
+        elif kept.steps > kept.streams_to:
             try:
                 pairs = self._pairs(centers, request)
             except Undecided as error:
@@ -165,9 +177,7 @@ class Sparse(WholeEngine):
                 copies = kept.late.current(classes, both=False)[0]
                 few, request = with_copies(centers, request, classes, copies, partial(SparseGradient, late=kept.late))
                 return SparseView(few.to(request.dtype), request, pairs._replace(of_class=column))
-        elif whole_gradient and not kept.streamed:
-            log.warning("the streamed engine computes the steps of the sparse one, which need HeadSGD to be sparse")
-        kept.streamed += 1
+        kept.stream(reason)
         kept.late.bring_up()
         return self.streamed.view(centers, request)
 
