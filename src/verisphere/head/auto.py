@@ -39,10 +39,8 @@ class Auto(WholeEngine):
     _sparse: Sparse = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.streamed, Streamed):
-            raise TypeError(f"streamed is {self.streamed!r}; it must be an object: Streamed(...)")
+        object.__setattr__(self, "_sparse", Sparse(self.streamed))  # which refuses another object
         check_whole("logits", self.logits)
-        object.__setattr__(self, "_sparse", Sparse(self.streamed))
 
     def forget(self) -> None:
         """Make the steps that the sparse engine has left out for some centers."""
