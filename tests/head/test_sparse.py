@@ -472,7 +472,31 @@ def test_a_change_of_late_rows_is_refused_by_whoever_reads_them():
     one_step(head, optimizer, *first)
     optimizer.state[head.stored]["momentum_buffer"].zero_()
     with pytest.raises(ValueError, match="or their momentum were changed"):
+        _ = head.centers
+    with pytest.raises(ValueError, match="or their momentum were changed"):
         one_step(head, optimizer, *second)
+
+
+@pytest.mark.parametrize("changed", ["centers", "momentum"])
+def test_a_checkpoint_brings_a_head_back_whose_late_rows_were_changed(changed):
+    """As the error says: that of the head, then that of the optimizer; the steps after it are those of another head."""
+    first, second = batches(2)
+    head, other = head_of(Sparse()), head_of(Sparse())
+    optimizer, others = (HeadSGD(one.parameters(), one, **SETTINGS) for one in (head, other))
+    for one, sgd in ((head, optimizer), (other, others)):
+        one_step(one, sgd, *first)
+    state = copy.deepcopy((other.state_dict(), others.state_dict()))
+    with torch.no_grad():
+        (head.stored if changed == "centers" else optimizer.state[head.stored]["momentum_buffer"]).mul_(0.9)
+    with pytest.raises(ValueError, match="load a checkpoint, first of the head and then of the optimizer"):
+        optimizer.load_state_dict(state[1])
+    with pytest.raises(ValueError, match="load a checkpoint"):
+        head.load_state_dict({}, strict=False)
+    head.load_state_dict(state[0])
+    optimizer.load_state_dict(state[1])
+    for one, sgd in ((head, optimizer), (other, others)):
+        one_step(one, sgd, *second)
+    torch.testing.assert_close(head.centers, other.centers, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -42,9 +42,9 @@ class Auto(WholeEngine):
         object.__setattr__(self, "_sparse", Sparse(self.streamed))  # which refuses another object
         check_whole("logits", self.logits)
 
-    def forget(self) -> None:
+    def forget(self, loading: bool = False) -> None:
         """Make the steps that the sparse engine has left out for some centers."""
-        self._sparse.forget()
+        self._sparse.forget(loading)
 
     def for_classes(self, classes: int) -> "Auto":
         """The engine with a screen of its own, so that one object may be given to several heads."""

@@ -376,7 +376,7 @@ class Head(LateModule):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Load centers that were trained with another engine or loss: a random state is kept, or skipped."""
-        self.bring_up()  # momentum that is loaded apart must not get steps of the centers before
+        self.engine.forget(prefix + "centers" in state_dict)  # before momentum that needs no such steps is loaded
         for name, module in (("draws.state", self.draws), ("noise.rows", self.noise)):
             if module is None:
                 state_dict.pop(prefix + name, None)

@@ -221,8 +221,8 @@ class Engine(Protocol):
         """Random state of the engine, for the head's `state_dict`; None for an engine without randomness."""
         ...
 
-    def forget(self) -> None:
-        """Make the steps that some centers lack, and expect somebody else to change the centers."""
+    def forget(self, loading: bool = False) -> None:
+        """Make the steps that some centers lack (when `loading` all, if they can be made); the centers may change."""
         ...
 
     def for_classes(self, classes: int) -> "Engine":
@@ -270,7 +270,7 @@ class WholeEngine:
         """None: there is no randomness."""
         return None
 
-    def forget(self) -> None:
+    def forget(self, loading: bool = False) -> None:
         """Nothing: every step is made at once."""
 
     def for_classes(self, classes: int) -> Any:  # the subclass's own kind; beartype takes no Self outside a class

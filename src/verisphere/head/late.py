@@ -41,8 +41,9 @@ def step_matrix(step: SGDStep) -> list[list[float]]:
 
 
 _CHANGED = (
-    "centers or their momentum were changed while some of them lacked their last steps, so that these are lost: change "
-    "`head.centers`, which brings up all of them, and not a reference that was kept from before"
+    "centers or their momentum were changed while some of them lacked their last steps, so that these are lost: load a "
+    "checkpoint, first of the head and then of the optimizer; and change `head.centers`, which brings up all of them, "
+    "not a reference that was kept from before"
 )
 
 
@@ -63,6 +64,12 @@ class LateCenters:
         self._behind, self._version = False, 0
         self.screen: CenterScreen | None = None
 
+    @property
+    def _lost(self) -> bool:
+        """Whether somebody changed centers or momentum while rows were late."""
+        foreign = self._buffer is not None and self._buffer._version != self._version
+        return self._behind and (foreign or self._state != _state(self._centers))
+
     def of(self, centers: Tensor) -> None:
         """Take the centers of a head, anew unless they are those that this object wrote last.
 
@@ -80,17 +87,16 @@ class LateCenters:
         self._along = torch.zeros(centers.shape[:2], dtype=torch.float32, device=centers.device)
         self._across = torch.zeros_like(self._along)
 
-    def forget(self) -> None:
-        """Bring up all centers, and take them for changed: somebody else may write to them."""
-        self.bring_up()
-        self._state, self._buffer, self.screen = (), None, None
+    def forget(self, loading: bool = False) -> None:
+        """Bring up all centers, and take them for changed: somebody else may write to them, or is `loading` them."""
+        if not (loading and self._lost):
+            self.bring_up()
+        self._state, self._buffer, self.screen, self._behind = (), None, None, False
 
     def attach(self, buffer: Tensor | None) -> None:
         """Take the momentum buffer of the coming step."""
         if buffer is self._buffer and (buffer is None or buffer._version == self._version):
             return
-        if self._behind and self._buffer is not None and self._buffer._version != self._version:
-            raise ValueError(_CHANGED)
         self.bring_up()
         self._buffer = buffer
         self._version = 0 if buffer is None else buffer._version
@@ -121,7 +127,7 @@ class LateCenters:
         """Write these classes, or all, as they are now."""
         if not self._behind:
             return
-        if self._state != _state(self._centers):
+        if self._lost:
             raise ValueError(_CHANGED)
         if classes is None:
             self.screen = None

@@ -149,9 +149,9 @@ class Sampled(WholeEngine):
         """The random state of the engine."""
         return self._draws
 
-    def forget(self) -> None:
+    def forget(self, loading: bool = False) -> None:
         """Make the steps that some of the inner engine's centers lack."""
-        self.inner.forget()
+        self.inner.forget(loading)
 
     def for_classes(self, classes: int) -> "Sampled":
         """The engine with a random state of its own, so that one object may be given to several heads."""

@@ -89,9 +89,9 @@ class Sharded:
         """Random state of the inner engine; None for one without randomness."""
         return self.inner.draws
 
-    def forget(self) -> None:
+    def forget(self, loading: bool = False) -> None:
         """Make the steps that some of the inner engine's centers lack."""
-        self.inner.forget()
+        self.inner.forget(loading)
 
     def for_classes(self, classes: int) -> "Sharded":
         """The engine for a head with this many classes."""

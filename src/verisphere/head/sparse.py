@@ -142,9 +142,9 @@ class Sparse(WholeEngine):
         check_word("screen", self.screen, Screening)
         object.__setattr__(self, "_kept", Kept())
 
-    def forget(self) -> None:
+    def forget(self, loading: bool = False) -> None:
         """Make the steps that some centers lack, and expect somebody else to change the centers."""
-        self._kept.late.forget()
+        self._kept.late.forget(loading)
 
     @property
     def streamed_steps(self) -> int:
