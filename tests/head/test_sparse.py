@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from processes import run
-from verisphere.base.distributed import world
+from verisphere.base.distributed import World, world
 from verisphere.head import Auto, Dense, Head, HeadSGD, Sampled, Sharded, Sparse, Streamed, SubCenters, screened
 from verisphere.head.sparse import LONGEST_WAIT
 from verisphere.losses import ArcFace, QMargin
@@ -379,6 +379,43 @@ def test_no_other_engine_takes_its_place_between_a_backward_pass_and_its_step():
         head.engine = Streamed()
     optimizer.step()
     head.engine = Streamed()
+
+
+@pytest.mark.parametrize(
+    "engine", [Sparse(), Auto(logits=1), Sharded(Sparse())], ids=lambda engine: type(engine).__name__
+)
+def test_one_engine_that_takes_the_place_in_two_heads_is_copied(engine):
+    """A look at the one between backward pass and step of the other, whose step is for its own centers."""
+    heads = [head_of(Dense()), head_of(Streamed())]
+    for head in heads:
+        head.engine, head.deferred = engine, True
+    before, ((rows, labels),) = [head.centers.detach().clone() for head in heads], batches(1)
+    optimizer = HeadSGD(heads[0].parameters(), heads[0], **SETTINGS)
+    heads[0](rows, labels).loss.backward()
+    with torch.no_grad():
+        heads[1](rows, labels)
+    optimizer.step()
+    changed = [bool((head.centers != old).any()) for head, old in zip(heads, before, strict=True)]
+    assert changed == [True, False]
+
+
+def test_an_engine_with_a_random_state_may_take_a_place_and_come_back():
+    """Its state is the head's, in a checkpoint and in evaluation mode, and goes on when it is set again."""
+    head, ((rows, labels),) = head_of(Dense()), batches(1)
+    head.engine = Sampled(0.5)
+    head(rows, labels)
+    assert head.state_dict()["draws.state"].tolist() == [0, 1]
+    engine, head.engine = head.engine, Dense()
+    assert "draws.state" not in head.state_dict()
+    head.eval().engine = engine
+    head(rows, labels)
+    assert head.state_dict()["draws.state"].tolist() == [0, 1]
+
+
+def test_an_engine_that_holds_other_classes_is_refused():
+    head = head_of(Streamed())
+    with pytest.raises(ValueError, match=r"holds the classes range\(0, 200\), of which the head has range\(0, 400\)"):
+        head.engine = Sharded(Sparse(), World(0, 2))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,6 +1,6 @@
 """Dense, sparse or streamed, by the loss, the size of the batch and the number of centers."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from jaxtyping import Float
 from torch import Tensor
@@ -45,10 +45,6 @@ class Auto(WholeEngine):
     def forget(self, loading: bool = False) -> None:
         """Make the steps that the sparse engine has left out for some centers."""
         self._sparse.forget(loading)
-
-    def for_classes(self, classes: int) -> "Auto":
-        """The engine with a screen of its own, so that one object may be given to several heads."""
-        return replace(self)
 
     def dense_before_sparse(self, device: str) -> int:
         """The largest batch x centers that is computed at once where the sparse engine is allowed."""

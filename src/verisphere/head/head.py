@@ -132,8 +132,7 @@ class Head(LateModule):
         check_whole("seed", seed)
         self.loss = loss
         self.classes, self.size, self.subcenters = classes, size, centers
-        self.engine = engine.for_classes(classes)
-        self.draws = self.engine.draws
+        self.engine = engine
         numbers = max(term.noise for _, term in loss.terms)
         self.noise = Noise(numbers, seed) if numbers else None
         self.deferred = False

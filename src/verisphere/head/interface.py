@@ -6,6 +6,7 @@ way back.
 """
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -274,8 +275,8 @@ class WholeEngine:
         """Nothing: every step is made at once."""
 
     def for_classes(self, classes: int) -> Any:  # the subclass's own kind; beartype takes no Self outside a class
-        """The engine itself: it does not depend on the number of classes."""
-        return self
+        """The engine with a state of its own, so that one object may be given to several heads."""
+        return deepcopy(self)
 
     def held(self, classes: int) -> range:
         """All classes."""

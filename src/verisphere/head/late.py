@@ -194,14 +194,19 @@ class LateModule(nn.Module):
     def __setattr__(self, name: str, value: Any) -> None:
         """Set anything; an engine that another takes the place of makes the steps that some centers lack.
 
-        Raises:
-            ValueError: the engine's step would follow, of which the other one knows nothing.
+        The head takes a copy of an engine, so that one object may be given to several heads. ValueError if the step of
+        the former engine would follow, of which the other one knows nothing, or if that one holds other classes.
         """
         if name == "engine":
             deferred = getattr(self, "deferred_gradient", None)
             if deferred is not None and hasattr(deferred.gradient, "late"):
                 raise ValueError("another engine takes the place of Sparse before the step of its gradient: step first")
             self.bring_up()
+            value = value.for_classes(self.classes)
+            held = value.held(self.classes)
+            if self.__dict__.get("held", held) != held:
+                raise ValueError(f"the engine holds the classes {held}, of which the head has {self.held}")
+            self.draws = value.draws if value.draws is None else value.draws.train(self.training)
         super().__setattr__(name, value)
 
     @property

@@ -153,10 +153,6 @@ class Sampled(WholeEngine):
         """Make the steps that some of the inner engine's centers lack."""
         self.inner.forget(loading)
 
-    def for_classes(self, classes: int) -> "Sampled":
-        """The engine with a random state of its own, so that one object may be given to several heads."""
-        return replace(self, inner=self.inner.for_classes(classes))
-
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
         """Some of the centers, for a batch with these labels."""
         if not self.draws.training:

@@ -11,7 +11,7 @@ With `HeadSGD` the other centers are not touched: they are updated late, see `ve
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -149,11 +149,7 @@ class Sparse(WholeEngine):
     @property
     def streamed_steps(self) -> int:
         """Number of batches so far that the streamed engine computed."""
-        return self._kept.streamed
-
-    def for_classes(self, classes: int) -> "Sparse":
-        """The engine with a screen of its own, so that one object may be given to several heads."""
-        return replace(self)
+        return self._kept.streamed.total()
 
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
         """The centers that matter to a batch; all, where the screen cannot tell."""
