@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.base.words import printable
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded
-from verisphere.cli.dry_run import add_cost, cost_of_rows
+from verisphere.cli.dry_run import add_cost, cost_of_images, cost_of_rows
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_input, add_output
@@ -74,11 +74,14 @@ def add_cluster(verbs: Verbs) -> None:
 
 def purity(options: argparse.Namespace) -> Outcome:
     """Find the threshold of clusters at which few faces lie among another person's, with a promise."""
+    from verisphere.base.distributed import world
     from verisphere.ship.calibration_check import Accepted
     from verisphere.ship.clusters.purity import calibrate_purity
 
     accepted = Accepted(options.accept_implausible, options.accept_training_people, options.accept_unrecorded_pixels)
     found = options_as(calibrate_purity, options, path=options.known, accepted=accepted, progress=progress())
+    if not world().first:
+        return ""
     found.write_json(options.out)
     return found
 
@@ -109,3 +112,5 @@ def add_purity(verbs: Verbs) -> None:
     verb.add_argument("--accept-implausible", action="store_true", help="accept signs that labels belong to other rows")
     add_accept_training_people(verb)
     add_accept_unrecorded(verb, "take files")
+    add_work(verb)
+    add_cost(verb, cost_of_images("known", purity, held=False))

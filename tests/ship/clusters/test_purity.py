@@ -190,6 +190,33 @@ def test_the_verb_prints_the_promise_and_writes_the_file(
     assert not (tmp_path / "no.json").exists()
 
 
+def test_parts_and_a_stopped_run_give_the_same_file(
+    known: Path, found: Purity, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    out, work = tmp_path / "purity.json", tmp_path / "work"
+    words = ["purity", str(known), "--faces", "60", "--impurity", "0.02", "--seed", "4", "--out", str(out)]
+    assert main([*words, "--dry-run"]) == 0
+    assert f"pieces   about {found.libraries}" in capsys.readouterr().out
+    assert not out.exists()
+    words += ["--work", str(work)]
+    assert main([*words, "--merge"]) == 2
+    assert main([*words, "--part", "1/2"]) == 0
+    assert not out.exists()
+    real, looked = Library.loosest, list[int]()
+
+    def stopping(library: Library, target: float) -> float:
+        looked.append(1)
+        if len(looked) == 3:
+            raise KeyboardInterrupt
+        return real(library, target)
+
+    monkeypatch.setattr(Library, "loosest", stopping)
+    assert main([*words, "--part", "2/2"]) == 130
+    assert main([*words, "--part", "2/2"]) == 0
+    assert len(looked) == found.libraries // 2 + 1  # the third one was lost, and the two before it were kept
+    assert read_purity(out) == found
+
+
 def test_clusters_are_made_at_the_promised_threshold(
     known: Path, found: Purity, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

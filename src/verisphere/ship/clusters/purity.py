@@ -6,8 +6,9 @@ People are divided into libraries at random, none in two. Each library gives one
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from jaxtyping import Int64
 from verisphere.base.provenance import check_recorded
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import Embeddings, Progress, check_word, quietly
+from verisphere.base.work import results
 from verisphere.decide import TooFewComparisonsError
 from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.decide.purity import LIBRARIES_FAIL, ClusterFigures, figures_of, libraries_of
@@ -107,14 +109,23 @@ def calibrate_purity(
             f"own; guarantee {guarantee!r} needs {needed}; possible with these: about "
             f"{len(person) // (needed + 1):,} faces a library"
         )
-    numbers = [one.loosest(target) for one in progress(drawn, "clustering libraries", len(drawn))]
-    threshold = sorted(numbers, reverse=True)[rank - 1]
+    of_rows = [known.embeddings.embeddings, known.embeddings.names, known.embeddings.identities]
+    asked = [*of_rows, faces, far_text(impurity), guarantee, margin, seed]
+
+    def of_each(step: str, some: Sequence[Library], figures: Callable[[Library], object]) -> list[np.ndarray]:
+        compute = partial(map, lambda one: {step: np.array(figures(one))})
+        found = results(step, lambda: asked, some, compute, progress, "clustering libraries")
+        return [piece[step] for piece in found]
+
+    threshold = float(sorted(of_each("loosest", drawn, lambda one: one.loosest(target)), reverse=True)[rank - 1])
 
     def at_size(size: int) -> AtSize:
-        same = libraries(size)[: len(drawn)]
-        found = [one.figures(FaceTree(one.faces, threshold), threshold) for one in same]
-        means = np.mean([[at.impurity, at.recall, at.unsure] for at in found], axis=0).tolist()
-        return AtSize(size, len(same), *means)
+        def figures(one: Library) -> list[float]:
+            at = one.figures(FaceTree(one.faces, threshold), threshold)
+            return [at.impurity, at.recall, at.unsure]
+
+        found = of_each(f"size{size}", libraries(size)[: len(drawn)], figures)
+        return AtSize(size, len(found), *np.mean(found, axis=0).tolist())
 
     return Purity(
         origin=known.origin,
@@ -128,18 +139,20 @@ def calibrate_purity(
         margin=margin,
         seed=seed,
         sizes=tuple(at_size(size) for size in (faces // 4, faces // 2, faces) if size > 1),
-        joined=_joined(drawn, threshold),
+        joined=_joined(threshold, partial(of_each, "merges", drawn)),
         implausible=tuple(reasons),
         rows=digests_of(known.embeddings),
     )
 
 
-def _joined(libraries: Sequence[Library], threshold: float) -> tuple[Joined, ...]:
+def _joined(
+    threshold: float, of_each: Callable[[Callable[[Library], np.ndarray]], list[np.ndarray]]
+) -> tuple[Joined, ...]:
     """Merges of clusters of known people that the threshold does not make, by what they score."""
     floor = max(threshold - MERGES_BELOW, LOWEST)
     edges = np.arange(floor, threshold, SCORES_TOGETHER)
-    counts = np.zeros((2, len(edges)), int)
-    for library in libraries:
+
+    def merges(library: Library) -> np.ndarray:
         tree = FaceTree(library.faces, floor).tree
         held = [Counter([one]) for one in library.person.tolist()]
         differ = []  # whether the two clusters of a merge are mostly of two people
@@ -150,5 +163,6 @@ def _joined(libraries: Sequence[Library], threshold: float) -> tuple[Joined, ...
         later = (tree.heights < threshold) & (worth >= floor)
         place = np.searchsorted(edges, worth[later], side="right") - 1
         wrong = place[np.array(differ, bool)[later]]
-        counts += [np.bincount(merges, minlength=len(edges)) for merges in (place, wrong)]
-    return tuple(map(Joined, edges.tolist(), *counts.tolist()))
+        return np.array([np.bincount(some, minlength=len(edges)) for some in (place, wrong)])
+
+    return tuple(map(Joined, edges.tolist(), *np.sum(of_each(merges), axis=0).tolist()))
