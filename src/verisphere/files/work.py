@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -343,18 +343,25 @@ def _digest(state: Arrays) -> bytes:
     return digest.digest()
 
 
-def check_folder_of(out: Path, noun: str, beside: Sequence[str] = ()) -> None:
-    """Refuse a folder for new work that holds something else, but for files that may be there."""
-    if out.is_dir() and any(entry.name not in (".lock", *beside) for entry in out.iterdir()):
-        raise ValueError(f"{out}: it holds something, and no {noun}; choose another --out")
+def begun_before(path: Path, noun: str, differing: Callable[[], Sequence[str]], beside: Sequence[str] = ()) -> bool:
+    """Whether a folder was made for this work, by the file that says what for; False for a new folder.
 
-
-def refuse_other(path: Path, noun: str, differing: Sequence[str]) -> None:
-    """Refuse a folder that was made for other work, by a file that says what for; no differences are no reason."""
-    if differing:
-        more = f"; and {len(differing) - _MOST_SHOWN} more" if len(differing) > _MOST_SHOWN else ""
-        shown_ones = "; ".join(differing[:_MOST_SHOWN])
+    One that holds something else than files that may be there is refused, and one in which something is `differing`.
+    """
+    if not path.is_file():
+        if path.parent.is_dir() and any(entry.name not in (".lock", *beside) for entry in path.parent.iterdir()):
+            raise ValueError(f"{path.parent}: it holds something, and no {noun}; choose another --out")
+        return False
+    if found := differing():
+        more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+        shown_ones = "; ".join(found[:_MOST_SHOWN])
         raise ValueError(f"{path}: this folder holds another {noun}: {shown_ones}{more}; choose another --out")
+    return True
+
+
+def changed_fields(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+    """The values in which what was asked for differs, each field by its name."""
+    return [text for name in now for text in changed_values(name, before.get(name), now[name])]
 
 
 def changed_values(who: str, before: object, now: object) -> list[str]:

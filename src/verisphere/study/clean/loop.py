@@ -23,7 +23,7 @@ from verisphere.base.distributed import world
 from verisphere.base.vocabulary import Progress, quietly
 from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import read_json_file
-from verisphere.files.work import WORK, changed_values, check_folder_of, refuse_other, result_folder
+from verisphere.files.work import WORK, begun_before, changed_fields, result_folder
 from verisphere.images.faces import Faces
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning, cleaned_data
@@ -130,13 +130,8 @@ def _first_recipe(recipe: str | Path, overrides: list[str]) -> ReadRecipe:
 def _open(out: Path, asked: dict[str, Any]) -> None:
     """Create the folder of a loop, or check that it is that of the same one."""
     plan, asked = out / _PLAN, json.loads(json.dumps(asked))
-    if plan.is_file():
-        before = read_json_file(plan)
-        differing = [text for name in asked for text in changed_values(name, before.get(name), asked[name])]
-        refuse_other(plan, "loop", differing)
-        return
-    check_folder_of(out, "loop")
-    write_text(plan, json.dumps(asked, indent=2) + "\n")
+    if not begun_before(plan, "loop", lambda: changed_fields(read_json_file(plan), asked)):
+        write_text(plan, json.dumps(asked, indent=2) + "\n")
 
 
 def _is_clean(folder: Path) -> bool:

@@ -19,7 +19,7 @@ from verisphere.files.class_paths import present_names
 from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text
 from verisphere.files.json_values import shown
-from verisphere.files.work import changed_values, check_folder_of, refuse_other
+from verisphere.files.work import begun_before, changed_values
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.study.clean.cleaning import cleaned_data
 from verisphere.study.experiments.arms import SEED, START, folder_name
@@ -111,15 +111,15 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
         "seeds": list(resolved.seeds),
         "evaluate": resolved.described,
     }
-    if path.is_file():
+
+    def differing() -> list[str]:
         before = _read(path)
-        differing = differences(_begun(before, asked, out), asked)
-        if differing:
-            with suppress(ValueError):  # an earlier version has written fewer fields
-                differing = differences(_begun(_completed(before, asked), asked, out), asked)
-        refuse_other(path, "experiment", differing)
-    else:
-        check_folder_of(out, "experiment")
+        found = differences(_begun(before, asked, out), asked)
+        with suppress(ValueError):  # an earlier version has written fewer fields
+            return found and differences(_begun(_completed(before, asked), asked, out), asked)
+        return found
+
+    begun_before(path, "experiment", differing)
     write_text(path, json.dumps(asked, indent=2) + "\n")
     return {name: [_run(out, name, seed, arm, resolved) for seed in arm.yaml] for name, arm in resolved.arms.items()}
 

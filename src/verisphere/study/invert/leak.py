@@ -38,7 +38,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
 from verisphere.files.leak_figures import FORMAT, UNTRAINED, LeakFigures, LeakRow
 from verisphere.files.lock import alone_in
-from verisphere.files.work import changed_values, check_folder_of, refuse_other
+from verisphere.files.work import begun_before, changed_values
 from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
@@ -237,14 +237,15 @@ def _digest_of_photographs(sets: Sequence[Photographs | None]) -> str:
 
 def _check_same(out: Path, described: dict[str, Any]) -> None:
     """Refuse to continue another test in its folder, or to write into a folder that holds anything else."""
-    path = out / _ASKED
-    if not path.is_file():
-        check_folder_of(out, "test of leaks")
-        return
-    before = read_json_file(path)
-    known = before if isinstance(before, dict) else {}
-    asked = {name: described[name] for name in described if name in known or name != _PHOTOGRAPHS}  # of a new version
-    refuse_other(path, "test of leaks", changed_values("the test", {name: known.get(name) for name in asked}, asked))
+
+    def differing() -> list[str]:
+        before = read_json_file(out / _ASKED)
+        known = before if isinstance(before, dict) else {}
+        # a test that an earlier version began does not say which photographs
+        asked = {name: described[name] for name in described if name in known or name != _PHOTOGRAPHS}
+        return changed_values("the test", {name: known.get(name) for name in asked}, asked)
+
+    begun_before(out / _ASKED, "test of leaks", differing)
 
 
 def _prepared(

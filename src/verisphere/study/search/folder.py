@@ -19,7 +19,7 @@ from verisphere.files.class_paths import present_names
 from verisphere.files.disk import write_text
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
-from verisphere.files.work import changed_values, check_folder_of, refuse_other
+from verisphere.files.work import begun_before, changed_fields
 from verisphere.study.search.definition import Search
 from verisphere.study.search.rounds import Round, Start
 
@@ -105,15 +105,9 @@ def described(search: Search) -> dict[str, Any]:
 
 def open_search(search: Search, out: Path) -> None:
     """Open the folder of a search: a new one, or that of the same search."""
-    path = out / SEARCH_JSON
-    asked = json.loads(json.dumps(described(search)))
-    if not path.is_file():
-        check_folder_of(out, "search", _BESIDE)
+    path, asked = out / SEARCH_JSON, json.loads(json.dumps(described(search)))
+    if not begun_before(path, "search", lambda: changed_fields(read_search_json(path)[0], asked), _BESIDE):
         write_search(search, [], out)
-        return
-    before, _ = read_search_json(path)
-    differing = [text for name in asked for text in changed_values(name, before.get(name), asked[name])]
-    refuse_other(path, "search", differing)
 
 
 def write_search(
