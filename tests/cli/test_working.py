@@ -46,6 +46,7 @@ VERBS = {
     "duplicates": "clean duplicates FOLDER/set.npz --threshold 0.5 --image-threshold 0.6 --out OUT",
     "overlap": "clean overlap FOLDER/set.npz FOLDER/other.npz --threshold 0.75 --out OUT",
     "cluster": "cluster FOLDER/set.npz --threshold 0.4 --known --out OUT",
+    "purity": "purity FOLDER/set.npz --faces 8 --impurity 1e-1 --out OUT.json",
     "pairs": "evaluate pairs FOLDER/set.npz --pairs FOLDER/pairs.csv --far 1e-2 --intervals --replicates 20 "
     "--json OUT.json",
     "points": "evaluate pairs FOLDER/set.npz --pairs FOLDER/pairs.csv --far 1e-2 --points-only --json OUT.json",
