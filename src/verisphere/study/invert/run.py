@@ -287,7 +287,7 @@ def _spelled_as_in(
     if len({*spelled}) < len({*people}):
         both = next(name for name in spelled if spelled.count(name) > 1)
         raise ValueError(
-            f"{model}: has two people whose merged name is {shown(both, 100)}; --names exact tells them apart"
+            f"{model}: has two people whose merged name is {shown(both, 100)}; --names exact distinguishes them"
         )
     return spelled
 
