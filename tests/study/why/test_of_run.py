@@ -66,6 +66,20 @@ def test_a_log_without_entries_is_too_few_to_tell(run: Path):
     assert asked(run).cause is None
 
 
+def test_a_loss_that_its_scale_holds_up_needs_a_larger_one(run: Path):
+    stays = [1.6] * 12  # log(5) = 1.609, and at scale 1 at best log(1 + 4 exp(-1.25)) = 0.763
+    for scale, mend in ((1.0, "--loss.scale 64"), (64.0, "a smaller margin or another rate")):
+        recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+        recipe["loss"] = {"class_path": "verisphere.losses.NormFace", "init_args": {"scale": scale}}
+        (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+        logged(run, stays)
+        cause = asked(run).cause
+        assert cause is not None
+        assert cause.name == "loss stuck at a constant"
+        assert mend in cause.mend
+        assert ("at loss.scale 1 the best network there can be has 0.763" in cause.evidence) == (scale == 1)
+
+
 @pytest.mark.parametrize(
     ("losses", "name"),
     [

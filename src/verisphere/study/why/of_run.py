@@ -42,6 +42,8 @@ _RISE, _AGAIN = 1.3, 0.1
 #: Share of the loss of a network that knows nothing, and change in the second half, of a training that has not started;
 #: and the multiple of the usual rate from which on that is put down to the rate.
 _NOTHING, _FLAT, _FAR_ABOVE = 0.9, 0.02, 10
+#: The scale of the papers; and share of the loss of a network that knows nothing which the best network has at most.
+_USUAL_SCALE, _LOWEST = 64, 0.25
 #: Lengths of a filter that its steps have at most where the loss fell by more than half all the same; and share of a
 #: weight that its decay takes at each step at least where it is the decay that shrinks it: usual are 5e-5.
 _RECOVERED, _SHRINKS = 10, 0.01
@@ -175,6 +177,11 @@ def start(case: RunCase) -> Cause | Seen:
     evidence = f"loss {last:.4g} over the last quarter of {losses[-1][0]:,} steps, {change:.1%} from its half; a "
     evidence += f"network that knows nothing of these people has {nothing:.4g}"
     if change <= _FLAT and last >= _NOTHING * nothing:
+        best, scale = _loss_of(case, best=True), getattr(case.recipe.loss, "scale", None)
+        if scale and scale < _USUAL_SCALE and best > _LOWEST * nothing:
+            evidence += f"; at loss.scale {scale:g} the best network there can be has {best:.4g}"
+            larger = f"verisphere train RECIPE --loss.scale {_USUAL_SCALE} --out ANEW"
+            return Cause("loss stuck at a constant", evidence, larger)
         optimizer, usual = case.recipe.optimizer, USUAL_RATES[case.recipe.optimizer.name]
         if optimizer.rate >= _FAR_ABOVE * usual:
             evidence += f"; optimizer.rate {optimizer.rate:g}, and {usual:g} is usual"
@@ -184,11 +191,18 @@ def start(case: RunCase) -> Cause | Seen:
     return Seen(evidence)
 
 
-def _loss_of(case: RunCase) -> float:
-    """The loss of rows of cosine 0 to all classes, at the margin of the end; NaN where it cannot be computed so."""
+def _loss_of(case: RunCase, best: bool = False) -> float:
+    """The loss of rows of cosine 0 to all classes, at the margin of the end; NaN where it cannot be computed so.
+
+    The best that there can be has cosine 1 to its own class and -1 / (classes - 1) to the others, which C unit vectors
+    can have to each other (NormFace, Wang et al. 2017, section 3.3): what a small scale allows.
+    """
     loss, share = case.recipe.loss, read_metrics(case.run / METRICS)[-1].get("margin_share")
     loss.set_strength(1.0 if share is None else float(share))
     cosines = torch.zeros(4, len(case.recipe.data.people))
+    if best:
+        cosines -= 1 / max(cosines.shape[1] - 1, 1)
+        cosines[:, 0] = 1
     try:
         return loss.forward(cosines, torch.zeros(4, dtype=torch.int64), norms=torch.full((4,), 20.0)).item()
     except (ValueError, TypeError):

@@ -36,7 +36,7 @@ OF_MODEL: Checks[ModelCase] = (
 OF_RUN: Checks[RunCase] = (
     ("learning rate", of_run.rate, "verisphere train RECIPE --optimizer.rate LOWER --out ANEW, say a tenth"),
     ("start of the loss", of_run.start, "verisphere train RECIPE --schedule.margin_warmup STEPS --out ANEW, with "
-          "a smaller margin or scale, or another rate; then look at labels by data verify"),
+          "a smaller margin or another rate; then look at labels by data verify"),
     ("data", of_run.data, "restore the data of the recipe, or train anew"),
     ("validation", of_run.validation, "verisphere clean overlap TRAINING VALIDATION --out OVERLAP, and train on "
           "its kept.txt"),
