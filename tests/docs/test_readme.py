@@ -102,3 +102,19 @@ def test_an_installation_from_an_index_would_be_found(line: str):
 
 def test_the_readme_counts_no_tests():
     assert not re.search(r"\b\d[\d,]* tests\b", PAGES[0].read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "index.md"], ids=["README", "site"])
+def test_the_first_page_has_at_most_120_lines(page: Path):
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_the_table_of_planted_faults_is_that_of_the_study():
+    text = (ROOT / "docs" / "why.md").read_text(encoding="utf-8")
+    with (ROOT / "studies" / "why" / "results.csv").open(newline="", encoding="utf-8") as file:
+        planted = [row for row in csv.DictReader(file) if row["kind"] == "planted"]
+    for row in planted:
+        assert f"| {row['case']} | {row['named']} | {row['evidence']} | {row['core_seconds']} |\n" in text
+    right = sum(row["right"] == "yes" for row in planted)
+    assert f"{right} of {len(planted)} faults are named first" in text
+    assert f"at most {max(float(row['core_seconds']) for row in planted):.0f} seconds of a core" in text
