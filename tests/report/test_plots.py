@@ -220,7 +220,7 @@ def test_a_histogram_shows_shares_and_thresholds(tmp_path: Path):
     assert logarithmic.get_yscale() == "log"
     for axes in figure.axes:
         assert [line.get_xdata()[0] for line in axes.lines] == [0.5, 0.75]
-    assert legend(figure) == ["impostor", "genuine", "at FAR 0.2: 0.5000", "calibrated: 0.7500"]
+    assert legend(figure) == ["strangers", "same person", "at FAR 0.2: 0.5000", "calibrated: 0.7500"]
     save_plot(figure, tmp_path / "histogram.svg")
 
 

@@ -32,9 +32,9 @@ FPIRS = ("1e-1", "1e-2", "1e-3")
 RANKS = (1, 5, 10)
 #: Target FARs at which the drop of TAR by a smaller precision is measured where none are asked for.
 DROP_FARS = ("1e-2", "1e-3", "1e-4")
-#: The largest rate that is said as 1 in N; a larger one is said in per cent.
 #: The statistics by which a probe may be decided in a gallery; see `verisphere.decide.statistics`.
 STATISTIC_NAMES = ("best", "gap", "next", "median", "z", "s", "adaptive-s")
+#: The largest rate that is said as 1 in N; a larger one is said in per cent.
 LARGEST_ONE_IN_N = 0.1
 #: Bootstrap replicates where no number is given.
 REPLICATES = 1000
@@ -93,6 +93,23 @@ def share(rate: float, bound: Literal["lower", "upper"] | None = None, per_cent:
     step = 10 ** max(math.floor(math.log10(1 / rate)) - 1, 0)
     round_off = round if bound is None else math.ceil if bound == "lower" else math.floor
     return f"1 in {_rounded(1 / rate / step, round_off) * step:,}"
+
+
+def in_per_cent(rates: Iterable[float]) -> bool:
+    """Whether rates that stand beside each other are said in per cent: where one of them is above a tenth."""
+    return any(rate > LARGEST_ONE_IN_N for rate in rates)
+
+
+def share_bounds(lower: float, upper: float, per_cent: bool) -> str:
+    """Bounds of a rate, in the format of `share`, each rounded away from the rate.
+
+    >>> share_bounds(0.001, 0.002, False), share_bounds(0.0, 0.002, False), share_bounds(0.0838, 0.123, True)
+    ('1 in 1,000 to 500', '0 to 1 in 500', '8.3 to 13 %')
+    """
+    first, second = share(lower, "lower", per_cent), share(upper, "upper", per_cent)
+    if lower and second.startswith("1 in "):
+        return f"{first} to {second.removeprefix('1 in ')}"
+    return f"{first.removesuffix(' %')} to {second}"
 
 
 def _rounded(number: float, round_off: Callable[[float], int]) -> int:

@@ -26,7 +26,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _STYLE = "page.css"
 _COLOURS = {
     INK: "ink", "#000000": "ink", "#ffffff": "paper", LINES: "grid", PALE: "pale", "#2274a5": "blue", "#e4572e": "red",
-    "#3a7d44": "green", "#7b2d8b": "violet",
+    "#3a7d44": "green", "#7b2d8b": "violet", "#8a5a00": "brown",
 }  # fmt: skip
 _NOT_SHOWN = re.compile(r'<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>| xmlns(:xlink)?="[^"]*"', re.DOTALL)
 

@@ -27,13 +27,14 @@ from scipy.special import ndtr, ndtri
 from torch import Tensor
 
 from verisphere.base.vocabulary import printable
+from verisphere.base.words import in_per_cent
 from verisphere.decide import Curve, binomial_bounds
 from verisphere.decide.identification import Cmc
 from verisphere.decide.point import short_far
 from verisphere.files.disk import write_whole
 
 INK, PALE, LINES = "#1f2933", "#9aa5b1", "#e4e7eb"
-SERIES = ("#2274a5", "#9aa5b1", "#e4572e", "#3a7d44", "#7b2d8b")
+SERIES = ("#2274a5", "#8a5a00", "#e4572e", "#3a7d44", "#7b2d8b")
 STYLES = tuple((colour, dashes) for dashes, colour in product(("-", "--", ":"), SERIES))
 #: Of each curve the FAR, and the lower and upper bound of the TAR at it.
 Bands: TypeAlias = Mapping[str, Sequence[tuple[float, float, float]]]
@@ -108,6 +109,7 @@ def draw_roc(axes: Axes, curves: Mapping[str, Curve]) -> None:
     axes.xaxis.set_major_formatter(lambda rate, _: rate_mark(rate))
     axes.set_xlim(left, 1)
     axes.set_ylim(0, 1.005)
+    axes.yaxis.set_major_formatter(per_cent)
     axes.set_xlabel("FAR (false accept rate)")
     axes.set_ylabel("TAR (true accept rate)")
 
@@ -178,9 +180,24 @@ def _deviates(axis: Axis, low: float, high: float) -> None:
     axis.set_view_interval(begin, end, ignore=True)
 
 
+def rate_axis(axis: Axis) -> None:
+    """Makes a logarithmic axis of an error rate write its marks as `_rate_mark` does."""
+    axis.set_major_formatter(lambda rate, _: _rate_mark(rate))
+    axis.set_minor_formatter(lambda *_: "")
+
+
 def rate_mark(rate: float) -> str:
-    """A rate on an axis: powers of ten in the short form that a page has beside 1 in N."""
-    return short_far(f"{rate:.0e}") if f"{rate:.0e}".startswith("1e-") else f"{rate:g}"
+    """A rate on an axis: up to a tenth in the short form that a page has beside 1 in N, above in per cent, as `share`.
+
+    >>> [_rate_mark(rate) for rate in (0.001, 0.05, 0.1, 0.2, 0.999)]
+    ['1e-3', '5e-2', '1e-1', '20 %', '99.9 %']
+    """
+    return per_cent(rate, 0) if in_per_cent([rate]) else short_far(f"{rate:.0e}")
+
+
+def per_cent(rate: float, _: object) -> str:
+    """A share on an axis, as matplotlib asks for it: in per cent."""
+    return f"{100 * rate:g} %"
 
 
 def _finish(axes: Axes, title: str, curves: Mapping[str, Curve]) -> None:
@@ -437,6 +454,8 @@ def _draw_cmc(axes: Axes, cmcs: Mapping[str, Cmc]) -> None:
     axes.set_xlim(1, max(2, *(cmc.people for cmc in cmcs.values())))
     bottom = max(lowest - 0.1 * (1 - lowest) - 0.005, 0)
     axes.set_ylim(bottom, 1 + 0.01 * (1 - bottom))
+    axes.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
+    axes.yaxis.set_major_formatter(per_cent)
     axes.set_xlabel("rank")
     axes.set_ylabel("identified (closed set)")
 
@@ -457,5 +476,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
     axes.xaxis.set_major_formatter(lambda rate, _: rate_mark(rate))
     axes.set_xlim(min(0.5, *(1 / curve.impostor_total for curve in curves.values())), 1)
     axes.set_ylim(0, 1.005)
+    rate_axis(axes.xaxis)
+    axes.yaxis.set_major_formatter(per_cent)
     axes.set_xlabel("FPIR (false-positive identification rate)")
     axes.set_ylabel("TPIR (identified, open set)")

@@ -16,8 +16,10 @@ from matplotlib.ticker import MaxNLocator
 from scipy.special import logit
 
 from verisphere.base.vocabulary import OperatingPoint
+from verisphere.base.words import in_per_cent, share
 from verisphere.decide import Curve, OneThreshold
 from verisphere.decide.curve import Histogram
+from verisphere.decide.point import short_far
 from verisphere.files.calibration import Calibration
 from verisphere.report.html import Markup, tag
 from verisphere.report.plots import INK, LINES, MOST_STEPS, PALE, in_picture, new_figure, rate_mark, tidy
@@ -114,11 +116,12 @@ def histogram_plot(
     even.set_ylim(bottom=0)
     for axes in (even, logarithmic):
         axes.set_ylabel("share")
+    even.yaxis.set_major_formatter(per_cent)
+    rate_axis(logarithmic.yaxis)
     logarithmic.set_xlabel(_SCORE_LABEL[degrees])
     even.set_title(in_picture(title), loc="left", color=INK, fontsize=11)
     handles, labels = even.get_legend_handles_labels()
-    columns = 3 if len(labels) == 3 else 2
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
 
 
@@ -133,6 +136,7 @@ def domains_plot(
     names = _furthest([name for name in histograms if name in result.domains], result)
     figure = new_figure(1.15 * len(names) + 1.4)
     grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    alike = in_per_cent(result.domains[name].far for name in names)
     for axes, name in zip(grid, names, strict=True):
         domain = result.domains[name]
         draw_scores(axes, histograms[name], degrees)
@@ -145,7 +149,8 @@ def domains_plot(
                 place = float(_place(threshold, degrees))
                 axes.axvline(place, color=colour, linewidth=1.6, linestyle=dashes, label=label)
         own = _score_text(domain.threshold, degrees).partition(",")[0]  # without the cosine: the panel is small
-        text = f"{in_picture(name)}: TAR {tar_text(domain.tar)}, FAR {one_in(domain.far)}; its own threshold {own}"
+        far = share(domain.far, per_cent=alike)
+        text = f"{in_picture(name)}: TAR {tar_text(domain.tar)}, FAR {far}; its own threshold {own}"
         axes.set_title(text, loc="left", fontsize=9, color=INK)
         axes.set_yticks([])
         axes.set_ylim(bottom=0)
@@ -154,7 +159,9 @@ def domains_plot(
     grid[-1].set_xlabel(_SCORE_LABEL[degrees])
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    figure.suptitle(in_picture(f"{title}, FAR {result.far_target}"), x=0.02, ha="left", color=INK, fontsize=11)
+    figure.suptitle(
+        in_picture(f"{title}, FAR {short_far(result.far_target)}"), x=0.02, ha="left", color=INK, fontsize=11
+    )
     return figure
 
 
@@ -223,10 +230,13 @@ def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Fi
     roc.set_xscale("log")
     roc.xaxis.set_major_formatter(lambda rate, _: rate_mark(rate))
     roc.set_xlim(left, 1)
+    rate_axis(roc.xaxis)
     roc.set_ylim(0, 1.005)
+    roc.yaxis.set_major_formatter(per_cent)
     roc.set_ylabel("TAR (true accept rate)")
     det.set_yscale("log")
     det.yaxis.set_major_formatter(lambda rate, _: rate_mark(rate))
+    rate_axis(det.yaxis)
     det.set_ylim(bottom, 1)
     det.set_ylabel("FRR = 1 - TAR (false reject rate)")
     det.set_xlabel("\n".join(words))
@@ -271,8 +281,8 @@ def _score_text(score: float, degrees: bool) -> str:
 def draw_scores(axes: Axes, histogram: Histogram, degrees: bool = False) -> None:
     """Draws genuine and impostor scores into axes as filled steps, as shares of each kind."""
     kinds = (
-        ("impostor", histogram.impostor, histogram.impostor_total, IMPOSTOR),
-        ("genuine", histogram.genuine, histogram.genuine_total, GENUINE),
+        ("strangers", histogram.impostor, histogram.impostor_total, IMPOSTOR),
+        ("same person", histogram.genuine, histogram.genuine_total, GENUINE),
     )
     order = slice(None, None, -1 if degrees else 1)  # angles fall where cosines rise
     edges = np.asarray(_place(histogram.edges, degrees))[order]
