@@ -9,15 +9,19 @@ from pathlib import Path
 
 import torch
 
+from verisphere.base.collectives import on_first_rank
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.files.disk import check_file, real_path
 from verisphere.files.embeddings import known_people, note_crowds, read_known_people
 from verisphere.files.npz import names_in_npz
 from verisphere.files.sharded import manifest_of
+from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 from verisphere.models.folder import is_model_folder
+from verisphere.models.model_json import NAME as MODEL_JSON
+from verisphere.models.model_json import read_model_json
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +35,7 @@ class ReportInput:
         source: file of the embeddings, as it is shown; its digest is stated if the file exists.
         faces: the images, under the embeddings' names, if they were found.
         no_faces: the reason why the images were not found.
+        doubt: why the images that were embedded here do not look like aligned faces; empty where they do.
     """
 
     title: str
@@ -39,6 +44,7 @@ class ReportInput:
     run: Path | None
     faces: Faces | None
     no_faces: str = "they were not given."
+    doubt: str = ""
 
 
 def report_inputs(
@@ -47,23 +53,35 @@ def report_inputs(
     """The inputs of a report: embeddings files, and for a run all that lie directly in its folder, shards included.
 
     Faces are those of the embeddings, as `open_faces` takes them; by default they are read from the path that the
-    origin of the embeddings states. A model folder embeds the faces, as it ships.
+    origin of the embeddings states. A model folder embeds the faces, as it ships, and is called by its own name.
     """
     given = open_faces(faces, trust=trust) if faces is not None else None
     files = files_of(paths)
-    titles = distinct_titles([path for path, _ in files])
+    titles = _titles([path for path, _ in files])
+    doubts: dict[tuple[int, int], str] = {}
     inputs = []
     for title, (path, run) in zip(titles, files, strict=True):
         if path == run:
             inputs.append(ReportInput(title, None, "", run, None))
             continue
-        embeddings = _embedded(path, faces, trust, progress) or read_known_people(path)
+        made, doubt = _embedded(path, faces, trust, progress, doubts)
+        embeddings = made or read_known_people(path)
         images, missing = images_of(embeddings, given, faces, path.parent, trust)
-        inputs.append(ReportInput(title, embeddings, str(path), run, images, missing))
+        inputs.append(ReportInput(title, embeddings, str(path), run, images, missing, doubt))
     if given is not None and not any(entry.faces for entry in inputs):
         first = next((entry.no_faces for entry in inputs if entry.embeddings is not None), "there are none")
         raise ValueError(f"{faces}: its images are not those of the embeddings: {first}")
     return inputs
+
+
+def _titles(paths: Sequence[Path]) -> list[str]:
+    """The names of the paths; of model folders the names that these state, where no two are alike."""
+    titles = distinct_titles(paths)
+    own = [read_model_json(path / MODEL_JSON).name if is_model_folder(path) else "" for path in paths]
+    used = Counter([*titles, *own])
+    return [
+        name if name and used[name] - (name == title) == 1 else title for name, title in zip(own, titles, strict=True)
+    ]
 
 
 def files_of(paths: Sequence[Path]) -> list[tuple[Path, Path | None]]:
@@ -92,16 +110,25 @@ def require_run(path: Path) -> None:
         )
 
 
-def _embedded(path: Path, faces: Path | None, trust: bool, progress: Progress) -> Embeddings | None:
-    """What a model folder makes of the faces; None where the path is another input."""
+def _embedded(
+    path: Path, faces: Path | None, trust: bool, progress: Progress, doubts: dict[tuple[int, int], str]
+) -> tuple[Embeddings | None, str]:
+    """What a model folder makes of the faces, and why they do not look aligned; None where the path is another input.
+
+    Faces are looked at once for each size that a model takes, which `doubts` remembers.
+    """
     if not is_model_folder(path):
-        return None
+        return None, ""
     if faces is None:
         raise ValueError(f"{path}: a model folder, which holds no figures; name images by --faces (faces=) to embed")
     model = open_model(path, torch.device("cpu"), trust)
-    made = embed(model, open_faces(faces, None, model.backbone.input_size, trust), str(faces), progress=progress)
+    size = model.backbone.input_size
+    images = open_faces(faces, None, size, trust)
+    if size not in doubts:
+        doubts[size] = on_first_rank(lambda: warn_if_unaligned(images))
+    made = embed(model, images, str(faces), progress=progress)
     note_crowds(faces, made.identities)
-    return known_people(made, faces)
+    return known_people(made, faces), doubts[size]
 
 
 def _has_embeddings(path: Path) -> bool:

@@ -24,24 +24,22 @@ log = logging.getLogger(__name__)
 _NAMED_IMAGES = 3  # images that the warning names
 
 
-def warn_if_unaligned(*sets: Faces | None) -> None:
+def warn_if_unaligned(*sets: Faces | None) -> str:
     """Warns where a sample of a set does not look aligned to the template of its size."""
-    for faces in sets:
-        if faces is not None and len(faces):
-            _check_sample(faces)
+    return " ".join(filter(None, (_check_sample(faces) for faces in sets if faces is not None and len(faces))))
 
 
-def _check_sample(faces: Faces) -> None:
+def _check_sample(faces: Faces) -> str:
     source = faces.source
     if source.drawn:
-        return
+        return ""
     rows = even_steps(len(faces), SAMPLE).tolist()
     try:
         pixels = faces.images(rows)
     except ValueError:  # the user of the image reports it
-        return
+        return ""
     images = [image.permute(1, 2, 0).numpy() for image in pixels]
-    _warn(images, [faces.names[row] for row in rows], source)
+    return _warn(images, [faces.names[row] for row in rows], source)
 
 
 def warn_if_files_unaligned(path: Path, size: tuple[int, int], *, drawn: bool = False) -> None:
@@ -66,15 +64,17 @@ def warn_if_files_unaligned(path: Path, size: tuple[int, int], *, drawn: bool = 
         _warn([pixels for _, pixels in fitting], [name for name, _ in fitting], where, photographs=not drawn)
 
 
-def _warn(images: Sequence[Image], names: Sequence[str], source: ImageSource, photographs: bool = False) -> None:
+def _warn(images: Sequence[Image], names: Sequence[str], source: ImageSource, photographs: bool = False) -> str:
     template = template_of_size(images[0].shape[:2]) if images else None
     if template is None or (source.alignment or "").split(" by ")[0] == template.name:
-        return
+        return ""
     doubt = doubt_alignment(images, template, checking_detector(), photographs=photographs)
-    if doubt is not None:
-        shown = ", ".join(names[position] for position in doubt.examples[:_NAMED_IMAGES])
-        log.warning(
-            "%s: these do not look like aligned faces: %s; the furthest: %s. Figures of a model that takes them so are "
-            "worth little; align them first: verisphere align",
-            source.place, doubt.reason, shown,
-        )  # fmt: skip
+    if doubt is None:
+        return ""
+    shown = ", ".join(names[position] for position in doubt.examples[:_NAMED_IMAGES])
+    warning = (
+        f"{source.place}: these do not look like aligned faces: {doubt.reason}; the furthest: {shown}. Figures of a "
+        "model that takes them so are worth little; align them first: verisphere align"
+    )
+    log.warning("%s", warning)
+    return warning
