@@ -30,6 +30,7 @@ from verisphere.files.embeddings import write_embeddings
 from verisphere.files.gallery_calibration import GALLERY_UNTOLD, UNTIED
 from verisphere.images import SyntheticFaces
 from verisphere.measure import report as report_module
+from verisphere.measure import report_inputs as inputs_module
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.measure.protocols.redrawn import ALL, tars_over_people
 from verisphere.measure.report import ReportInput, make_report, report_inputs
@@ -297,7 +298,7 @@ def test_without_images_the_page_says_why(tmp_path: Path, faces: Path, images: s
     assert "No pictures: " in text
     assert why in text
     assert "data:image/jpeg" not in text
-    assert "Hardest genuine pairs" in text
+    assert "Hardest pairs of the same person" in text
 
 
 def test_an_image_that_cannot_be_decoded_costs_the_pictures_alone(tmp_path: Path, faces: Path):
@@ -365,8 +366,13 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
     calibration = calibrate(written(tmp_path / "cal.npz", people), ["1e-1"], "expected")
     found = report(tmp_path / "out", *paths, calibration=calibration)["calibrated"]
     again = make_report(report_inputs(paths), tmp_path / "out", one_far="1e-2", replicates=20, calibration=calibration)
-    assert again.text().splitlines()[:3] == found["notes"]
+    lines = again.text().splitlines()
+    assert lines[:3] == found["notes"]
     (shipped,) = found["shipped"]
+    of_promise = next(number for number, line in enumerate(lines) if line.startswith("| shipped threshold"))
+    assert re.match(rf"\| same +\| +{calibration.thresholds[0].threshold:.6f} \|", lines[of_promise + 2])
+    assert "threshold, FAR 1e-2" not in "".join(lines[: of_promise + 3])
+    assert "threshold, FAR 1e-2" in again.text()
     assert list(shipped["sets"]) == ["same"]
     assert found["own"] == []
     threshold = calibration.thresholds[0].threshold
@@ -486,12 +492,12 @@ def test_a_model_folder_embeds_the_faces(tmp_path: Path):
         report_inputs([model])
     (entry,) = report_inputs([model], faces)
     made = embed(open_model(model, torch.device("cpu")), open_faces(faces, None, (8, 8)), str(faces))
-    assert (entry.title, entry.run) == ("model", None)
+    assert (entry.title, entry.run) == ("net", None)
     assert entry.embeddings is not None
     np.testing.assert_array_equal(entry.embeddings.embeddings, made.embeddings)
     assert entry.embeddings.origin == made.origin
     found = report(tmp_path / "out", model, written(tmp_path / "b.npz", some()), faces=faces)
-    assert [part["title"] for part in found["sets"]] == ["model", "b"]
+    assert [part["title"] for part in found["sets"]] == ["net", "b"]
 
 
 def test_titles_are_as_short_as_they_can_be():
@@ -555,3 +561,51 @@ def test_of_two_reports_at_once_one_is_whole_and_the_other_says_so(tmp_path: Pat
         assert report(out, path, title=title)["title"] == title
     assert refused == [7, 7]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.npz", "out"]
+
+
+def test_sample_pairs_are_decided_at_the_shipped_threshold(tmp_path: Path):
+    origin = Origin("ab" * 32, True, "float32", "here", preprocessing=Preprocessing((4, 4), "RGB", "NCHW", 0.0, 1.0))
+    ours, theirs = written(tmp_path / "ours.npz", some(origin=origin)), written(tmp_path / "theirs.npz", some(seed=1))
+    made = calibrate(written(tmp_path / "new.npz", some(seed=2, origin=origin)), ["0.2"], "expected")
+    for lenient in (-1.0, 1.0):  # everything passes, nothing passes
+        moved = replace(made, thresholds=(replace(made.thresholds[0], threshold=lenient),), checks=())
+        mine, other = report(tmp_path / "out", ours, theirs, calibration=moved)["sets"]
+        for kind in ("hardest_genuine", "closest_impostors"):
+            assert {pair["accepted"] for pair in mine[kind]} == {lenient < 0}
+        headline = other["operating_points"][1]["threshold"]
+        assert [pair["accepted"] for pair in other["closest_impostors"]] == [
+            pair["score"] > headline for pair in other["closest_impostors"]
+        ]
+        assert f"ours, decided at the threshold {lenient:.4f}" in page(tmp_path / "out")
+
+
+def test_model_folders_bear_their_own_names_where_these_are_distinct(tmp_path: Path):
+    net, faces = written_graph(tmp_path / "net.onnx", graph()), tmp_path / "crops"
+    for name in NAMES:
+        (faces / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(faces / name)
+    told = Told(colour="RGB", mean=127.5, scale=128.0, template="mine_8x8")
+    for folder, name in (("shipped", "quick"), ("second", "slow"), ("third", "slow")):
+        adopt_onnx(net, tmp_path / folder, told, name=name)
+    two, three = [tmp_path / "shipped", tmp_path / "second"], tmp_path / "third"
+    assert [entry.title for entry in report_inputs(two, faces)] == ["quick", "slow"]
+    assert [entry.title for entry in report_inputs([*two, three], faces)] == ["quick", "second", "third"]
+    report(tmp_path / "out", *two, faces=faces)
+    assert "<h1>Report: quick, slow on crops</h1>" in page(tmp_path / "out")
+
+
+def test_images_that_do_not_look_aligned_are_named_once_and_on_the_page(tmp_path: Path, monkeypatch):
+    asked: list[object] = []
+    monkeypatch.setattr(inputs_module, "warn_if_unaligned", lambda faces: asked.append(faces) or "crops: not aligned")
+    net, faces = written_graph(tmp_path / "net.onnx", graph()), tmp_path / "crops"
+    for number, name in enumerate(NAMES):
+        (faces / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)).save(faces / name)
+    for folder in ("one", "two"):
+        adopt_onnx(net, tmp_path / folder, Told(colour="RGB", mean=127.5, scale=128.0, template="mine_8x8"))
+    rows = written(tmp_path / "rows.npz", some())
+    found = report_inputs([tmp_path / "one", tmp_path / "two", rows], faces)
+    assert [entry.doubt for entry in found] == ["crops: not aligned"] * 2 + [""]
+    assert len(asked) == 1
+    make_report(found, tmp_path / "out", fars=FARS, one_far="1e-2", replicates=20)
+    assert page(tmp_path / "out").count("crops: not aligned") == 1

@@ -11,13 +11,15 @@ import pytest
 import torch
 
 from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing
+from verisphere.base.words import in_per_cent, share, share_bounds
 from verisphere.decide import binomial_bounds, exact_rate, threshold_at
 from verisphere.decide.order import SortedScores
 from verisphere.files.embeddings import read_known_people, write_embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.report import make_report, report_inputs
 from verisphere.measure.report_control import _none_of, galleries, said
-from verisphere.report.tables import one_in, one_in_bounds, tar_bounds, tar_text
+from verisphere.report.html import unbroken
+from verisphere.report.tables import tar_bounds, tar_text
 from verisphere.score import unit_rows
 from verisphere.score.pairs import pair_scores
 from verisphere.ship.calibrate import calibrate
@@ -77,6 +79,7 @@ def scores(path: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def test_every_stop_is_what_its_threshold_counts(place: Path):
     found = data(place)
     for name, part in zip(("ours", "theirs"), found["sets"], strict=True):
+        alike = [in_per_cent(pool[4] for pool in at) for at in zip(*part["pools"], strict=True)]
         pools = scores(place / f"{name}.npz")
         assert len(part["pools"]) == len(pools)
         assert part["thresholds"] == sorted(part["thresholds"], reverse=True)
@@ -84,7 +87,7 @@ def test_every_stop_is_what_its_threshold_counts(place: Path):
             for pool, (genuine, impostor) in enumerate(pools.values()):
                 counts = [(int((kind > threshold).sum()), len(kind)) for kind in (impostor, genuine)]
                 shown = part["pools"][pool][stop]
-                assert shown == said([*counts[0], *counts[1]])
+                assert shown == said([*counts[0], *counts[1]], alike[stop])
                 assert shown[4] == counts[0][0] / counts[0][1]
 
 
@@ -95,11 +98,15 @@ def test_the_targets_the_promise_and_equal_far(place: Path):
     for far, name in zip(FARS, ("1 in 10 (1e-1)", "1 in 100 (1e-2)", "1 in 1,000 (1e-3)"), strict=True):
         assert ours["thresholds"][found["names"].index(name)] == threshold_at(impostor, far)
     promised = json.loads((place / "calibration.json").read_text())["thresholds"][0]
-    stop = found["promises"].index("20\N{NO-BREAK SPACE}% (2e-1)")
+    stop = found["promises"].index("20 % (2e-1)")
     assert found["start"] == stop
-    assert found["words"][stop].startswith("On average over calibrations, at most 20 % of pairs of strangers pass; ")
+    begins = (
+        f"Threshold {promised['threshold']:.4f}, promised: On average over calibrations, at most 20\xa0% of pairs of "
+    )
+    assert found["said"][stop].startswith(f"{begins}strangers pass; ")
     assert ours["thresholds"][stop] == promised["threshold"]
-    assert (ours["covered"], theirs["covered"]) == (True, False)
+    assert ours["at"][stop] == f"Threshold {promised['threshold']:.4f}."
+    assert theirs["at"][stop].endswith(", at the FAR of ours.")
     for stop in range(len(found["names"])):
         at = [part["pools"][0][stop][4] for part in found["sets"]]
         assert at[0] == at[1]
@@ -144,9 +151,20 @@ def test_promises_that_accept_equally_many_have_a_stop_each_and_begin_with_the_f
         tmp_path, "set.npz", people(1.0, origin=ORIGIN), calibration=replace(made, thresholds=(*wrong,))
     )
     assert found["sets"][0]["thresholds"][found["start"]] == 0.9
-    assert not any(found["promises"] + found["words"])
-    assert found["promised"] == []
+    assert not any(found["promises"])
+    assert not any(": promised" in words or "promised for" in words for words in found["said"])
     assert "labels belong to other rows" in text
+
+
+def test_a_promise_that_more_pass_than_says_so_at_its_stop(tmp_path: Path):
+    write_embeddings(tmp_path / "new.npz", people(1.0, seed=9, prefix="q", origin=ORIGIN))
+    made = calibrate(tmp_path / "new.npz", ["2e-1"], "expected")
+    lenient = replace(made, thresholds=(replace(made.thresholds[0], threshold=0.0),), checks=())  # half pass
+    for calibration, above in ((made, False), (lenient, True)):
+        found, _ = report_of(tmp_path, "set.npz", people(1.0, origin=ORIGIN), calibration=calibration)
+        assert found["said"][found["start"]].endswith("; here more pass.") == above
+        assert not re.search(r"1 in \d|\d %", "".join(found["said"]))  # none breaks across lines
+        shutil.rmtree(tmp_path / "out")
 
 
 def test_a_gallery_without_anybody_above_finds_nobody():
@@ -262,6 +280,7 @@ def test_the_page_shows_what_python_counts_at_fifty_stops(page, place: Path):
         move(page, stop)
         for number, (name, shown) in enumerate(zip(pools, read(page), strict=True)):
             threshold = found["sets"][number]["thresholds"][stop]
+            per_cent = in_per_cent(float((impostor > threshold).mean()) for _, impostor in pools[name].values())
             for (pool, (genuine, impostor)), row in zip(pools[name].items(), shown, strict=True):
                 passed, accepted = int((impostor > threshold).sum()), int((genuine > threshold).sum())
                 far = passed / len(impostor)
@@ -272,7 +291,7 @@ def test_the_page_shows_what_python_counts_at_fifty_stops(page, place: Path):
                 daily = row[3].partition("|")[0]
                 assert daily == ("none" if passed == 0 else f"{1_000_000 * far:,.0f}")
             fpir = page.locator(f"[data-set='{number}'] .fpir").inner_text()
-            assert fpir.endswith(f"(FPIR): {one_in(float(rates[name][10][stop]))}.")
+            assert fpir.endswith(unbroken(f"(FPIR): {share(float(rates[name][10][stop]))}."))
             assert f"{threshold:.4f}" in page.locator(f"[data-set='{number}'] .at").inner_text()
 
 
@@ -281,7 +300,7 @@ def test_the_page_shows_what_python_counts_at_fifty_stops(page, place: Path):
 def test_presets_keys_and_what_is_promised(page, place: Path):
     found = data(place)
     slider, told = page.locator("#stop"), page.locator("#stop-said")
-    assert "promised: On average over calibrations, at most 20 % of pairs of strangers pass; " in told.inner_text()
+    assert "promised: On average over calibrations, at most 20\xa0% of pairs of strangers pass; " in told.inner_text()
     line = page.locator("svg.scores .threshold")
     before = line.get_attribute("transform")
     slider.focus()
@@ -295,5 +314,54 @@ def test_presets_keys_and_what_is_promised(page, place: Path):
     preset.tap() if page.evaluate("navigator.maxTouchPoints") else preset.click()
     assert slider.input_value() == str(found["names"].index("1 in 100 (1e-2)"))
     assert preset.get_attribute("aria-pressed") == "true"
-    assert read(page)[0][0][2].startswith(one_in(float(exact_rate("1e-2"))))
+    assert read(page)[0][0][2].startswith(unbroken(share(float(exact_rate("1e-2")))))
     assert "at the FAR of ours" in page.locator("[data-set='1'] .at").inner_text()
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_the_picture_says_what_falls_on_the_wrong_side_at_each_stop(page, place: Path):
+    found, picture = data(place), page.locator("svg.scores")
+    (genuine, impostor), *_ = scores(place / "ours.npz").values()
+    for stop in (found["start"], 0, len(found["names"]) - 1):
+        move(page, stop)
+        threshold = found["sets"][0]["thresholds"][stop]
+        passed, failed = int((impostor > threshold).sum()), int((genuine <= threshold).sum())
+        words = (
+            f"at the threshold {threshold:.4f}, {passed:,} of {len(impostor):,} pairs of strangers pass, "
+            f"and {failed:,} of {len(genuine):,} pairs of the same person fail."
+        )
+        assert words in page.locator("figcaption").first.inner_text()
+        assert picture.get_attribute("aria-label") == f"Scores of ours: {words}"
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_a_number_of_comparisons_that_is_none_gives_a_message(page):
+    day, message = page.get_by_label("Comparisons of strangers a day"), page.locator("#comparisons-wrong")
+    for wrong in ("", "-5", "0", "2.5"):
+        day.fill(wrong)
+        assert "whole number of at least 1" in message.inner_text(), wrong
+        assert {row[3] for rows in read(page) for row in rows} == {"\N{EN DASH}"}
+    day.fill("1000")
+    assert message.text_content() == ""
+    assert "\N{EN DASH}" not in {row[3] for rows in read(page) for row in rows}
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_without_scripts_the_page_has_what_holds_at_the_first_stop(browser, place: Path):
+    shown = []
+    for scripts in (True, False):
+        context = browser.new_context(java_script_enabled=scripts)
+        opened = context.new_page()
+        opened.goto((place / "report" / "report.html").as_uri())
+        texts = [opened.locator("#stop-said").inner_text(), *opened.locator(".at, .fpir").all_inner_texts()]
+        cells = [cell.inner_text() for cell in opened.locator("[data-set] tbody td").all()]
+        shown.append([*texts, *(cell.split() for cell in cells)])
+        assert opened.locator("#stop").is_visible() == scripts
+        opened.emulate_media(media="print")
+        assert not opened.get_by_text("Move the threshold").last.is_visible()
+        context.close()
+    assert shown[0] == shown[1]
+    assert all(shown[0])

@@ -4,12 +4,14 @@ import csv
 import dataclasses
 import json
 import re
+from importlib.resources import files
 
 import numpy as np
 
 from read_page import Page, read_alone
 from redrawing import count_scores
 from verisphere.base.vocabulary import Embeddings, Origin, Redrawing, quietly
+from verisphere.base.words import share
 from verisphere.decide import Interval, exact_rate, one_threshold, operating_point, point_at, roc
 from verisphere.decide.guarantee import independent_threshold
 from verisphere.decide.identification import Cmc
@@ -33,7 +35,9 @@ from verisphere.measure.report_findings import (
 from verisphere.measure.report_first import leading
 from verisphere.measure.report_folder import write_tables
 from verisphere.measure.report_page import plot_name, report_page
-from verisphere.report.tables import one_in, tar_text
+from verisphere.report.blocks import _COLOURS
+from verisphere.report.plots import SERIES
+from verisphere.report.tables import tar_text
 
 EVIL = '<script>alert("1")</script> & $x$'
 RANDOM = np.random.default_rng(0)
@@ -126,7 +130,7 @@ def test_the_summary_says_the_headline_with_its_interval():
     page = shown(contents(findings()))
     point = findings().headline
     assert point.impostor_accepted == 20  # of 2,000 at FAR 1e-2
-    assert "Here 1 in 100 pairs of strangers passed (20 of 2,000; 95 %: 1 in 163 to 64.9)" in page.text
+    assert "Here 1 in 100 pairs of strangers passed (20 of 2,000; 95 %: 1 in 170 to 64)" in page.text
     assert "TAR; 95 % over people: 91.00 to 99.00\N{NO-BREAK SPACE}%" in page.text
     assert "fitted on these pairs for FAR 1 in 100 (1e-2)" in page.text
     assert "Nobody. This threshold was fitted on these very people" in page.text
@@ -137,7 +141,7 @@ def test_below_resolution_no_rate_is_stated():
     page = shown(contents(dataclasses.replace(whole, headline=whole.points[2], interval=None), far="1e-4"))
     assert "2,000 pairs of strangers cannot show FAR 1 in 10,000 (1e-4), which takes at least 10,000" in page.text
     assert "1 in 10,000 (1e-4) *" in page.text
-    assert "* below resolution: 2,000 impostor pairs cannot show a FAR this low." in page.text
+    assert "* below resolution: 2,000 pairs of strangers cannot show a FAR this low." in page.text
 
 
 def test_what_weakens_the_figures_is_a_sentence():
@@ -171,7 +175,7 @@ def test_each_domain_has_its_row():
         assert f"{domain.threshold:.4f}" in page.text
         assert tar_text(domain.tar_own) in page.text
     without = dataclasses.replace(found, one=None)
-    assert "omain" not in shown(contents(without, control=None)).text.replace("of all domains, pairs", "").replace(
+    assert "omain" not in shown(contents(without, control=None)).text.replace("of all domains, those", "").replace(
         "A domain's own", ""
     ).replace("across domains", "")
     assert not [name for name in plots(contents(without)) if name.startswith("domains")]
@@ -230,7 +234,8 @@ def test_a_far_above_the_promised_one_is_called_out():
     night = found.shipped[0].points["ours"]["night"]
     assert night.far_lower_95 > 0.01  # by hand: impostors at night score 0.1 higher
     page = shown(contents(findings(), calibrated=found))
-    said = f"night {one_in(night.far)} (at least 1 in 50 over people)"
+    assert share(night.far) == "11 %"
+    said = "night 11 % (at least 2 % over people)"  # both in per cent, since one is above a tenth
     assert f"above the promised one of 1 in 100 (1e-2): {said}." in page.text
     assert f"Here the measured rate is above the promised one: {said}." in page.text
     assert "A promise is about two new people, one image of each" in page.text
@@ -323,3 +328,59 @@ def test_curves_have_bands_over_people():
         assert len(figure.axes[0].collections) == 1
     (band,) = drawn["roc"].axes[0].collections
     assert {round(y, 6) for _, y in band.get_paths()[0].vertices} == {0.91, 0.99}
+
+
+def test_a_page_has_one_pair_of_words_and_writes_the_rates_of_a_table_alike():
+    text = shown(contents(findings(), findings("theirs"), calibrated=calibrated("ours"))).text
+    known = "which standards call genuine, and otherwise of strangers, which they call impostors"
+    assert text.count(known) == 1
+    assert not re.findall("[Gg]enuine|[Ii]mpostor", text.replace(known, ""))
+    table = text[text.index("FAR measured") :]
+    for name, far in (("all pairs", "0.95 %"), ("night", "11 %")):  # 1 in 110, beside 11 %
+        assert re.search(rf"{name}[\d.]+.%[\d.]+ to [\d.]+.%{far}", table), name
+
+
+def test_a_rate_of_more_than_a_tenth_is_a_sentence():
+    shipped = calibrated("ours").shipped[0]
+    night = dataclasses.replace(shipped, points={"ours": {ALL: shipped.points["ours"]["night"]}})
+    whole = dataclasses.replace(calibrated("ours"), shipped=(night,))
+    assert "Here 11 % of pairs of strangers passed" in shown(contents(findings(), calibrated=whole)).text
+
+
+def test_the_name_of_the_set_is_seen_without_unfolding():
+    embeddings = dataclasses.replace(findings().embeddings, origin=Origin("ab" * 32, True, "float32", "data/lfw.zip"))
+    page = shown(contents(dataclasses.replace(findings(), embeddings=embeddings)))
+    assert "ours on lfw.zip: 2 images of 9 people" in page.text
+
+
+def test_a_set_with_one_usable_domain_has_no_section_about_domains():
+    alone = dataclasses.replace(findings(), one=one_threshold({"day": (GENUINE, IMPOSTOR)}, far="1e-2"))
+    page = shown(contents(alone))
+    assert "Domains at one threshold" in shown(contents(findings())).text
+    assert "Domains at one threshold" not in page.text
+    assert not [name for name in plots(contents(alone)) if name.startswith("domains")]
+
+
+def test_what_is_said_of_images_that_do_not_look_aligned_stands_first_and_once():
+    found = [dataclasses.replace(findings(title), doubt="orl: not aligned") for title in ("ours", "theirs")]
+    page = shown(contents(*found))
+    assert page.text.count("orl: not aligned") == 1
+    assert page.text.index("orl: not aligned") < page.text.index("How good")
+
+
+def test_lines_and_words_stand_out_from_light_and_dark_paper():
+    style = (files("verisphere.report") / "page.css").read_text()
+    light, dark = (dict(re.findall(r"--(\w+): (#\w{6})", part)) for part in style.split("@media", 2)[:2])
+    for look in (light, dark):
+        for name in ("ink", "soft", "link", "bad", "blue", "brown", "green", "violet"):
+            assert _contrast(look[name], look["paper"]) >= 4.5, name
+    assert _COLOURS[SERIES[1]] == "brown"
+    assert light["brown"] == SERIES[1]
+
+
+def _contrast(first: str, second: str) -> float:
+    """The contrast of two colours by WCAG 2."""
+    shares = np.array([[int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)] for colour in (first, second)])
+    linear = np.where(shares <= 0.03928, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    high, low = sorted(linear @ [0.2126, 0.7152, 0.0722], reverse=True)
+    return (high + 0.05) / (low + 0.05)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from verisphere.report.html import Markup, joined, table, tag
+from verisphere.report.html import Markup, joined, table, tag, unbroken
 from verisphere.report.tables import percent, rate_text
 
 
@@ -31,6 +31,8 @@ def test_a_power_of_ten_is_not_broken_at_its_dash():
     whole = '<span class="nowrap">{}</span>'.format
     assert joined("at 1e-3, 4.56e-5.") == f"at {whole('1e-3')}, {whole('4.56e-5')}."
     assert tag("p", "FAR 1e-3") == f"<p>FAR {whole('1e-3')}</p>"
+    assert joined("1 in 40, 12 %, 12.2 %") == f"{whole('1 in 40')}, {whole('12 %')}, {whole('12.2 %')}"
+    assert unbroken("1 in 2,500 to 40, 12.2 %") == "1\xa0in\xa02,500 to 40, 12.2\xa0%"
     for text in ("a1e-3", "1e-3b", "1e-3-4", "e-3"):
         assert joined(text) == text
     assert tag("title", "1e-3 & more") == "<title>1e-3 &amp; more</title>"

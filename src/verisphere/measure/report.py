@@ -61,10 +61,11 @@ from verisphere.measure.report_findings import (
 from verisphere.measure.report_first import leading
 from verisphere.measure.report_folder import require_free, write_report
 from verisphere.measure.report_inputs import ReportInput, distinct_titles, report_inputs
+from verisphere.measure.report_rates import above_promise
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
 from verisphere.report.pictures import pictures, varied
-from verisphere.report.tables import number, table
+from verisphere.report.tables import number, rate_text, table
 
 _NOT_TRIED, _ON_TRUST = "the thresholds were not tried", "the thresholds were tried on trust"
 
@@ -171,7 +172,7 @@ def find_samples(
     of_one = tuple(pair(genuine, last - place) for place in lowest)
     of_two = tuple(pair(impostor, place) for place in highest)
     names = [image.name for one in (*of_one, *of_two) for image in (one.left, one.right)]
-    return Samples(of_one, of_two, *_pictures(report_input, names))
+    return Samples(of_one, of_two, *_pictures(report_input, names), threshold)
 
 
 def _image(embeddings: Embeddings, row: int) -> SampleImage:
@@ -209,8 +210,8 @@ _Entry = TypeVar("_Entry")
 class ReportResult(Result):
     """A report that has been written.
 
-    `summary` is what is said first of each set, and the TAR of each at the one FAR, as a table; empty if nothing was
-    measured.
+    `summary` is what is said first of each set, then as tables the rates at the shipped threshold, where one was tried,
+    and the TAR of each set at the one FAR; empty if nothing was measured.
     """
 
     page: Path
@@ -237,9 +238,10 @@ def make_report(
     """Measure all pairs of each set, and write `report.html`, `figures.json` and `plots/` into a folder.
 
     The same input gives the same bytes: the page bears no date. A former report in the folder is replaced, anything
-    else is refused. `one_far` is the target FAR of the one threshold, of the headline and of the sample pairs; the
-    memory of the bootstrap grows with it. Calibrated thresholds for two photographs are tried on the sets that the same
-    model made; of those of a gallery the page says which sets another model made. `degrees` plots scores as angles.
+    else is refused. Calibrated thresholds for two photographs are tried on the sets that the same model made, and there
+    the first of them is that of the first screen, of the summary and of the sample pairs; of those of a gallery the
+    page says which sets another model made. On other sets these are about the one threshold, at the target `one_far`;
+    the memory of the bootstrap grows with it. `degrees` plots scores as angles.
     """
     titles = [entry.title for entry in inputs]
     if not inputs:
@@ -278,9 +280,11 @@ def _made(
             findings.append(_measure(entry, rows, pairs, asked))
         sets.append(pairs)
     shipped = calibrated(calibration, findings, sets, asked.redrawing) if isinstance(calibration, Calibration) else None
+    if shipped is not None:
+        findings = [_decided(finding, shipped) for finding in findings]
     lead = leading(findings, shipped) if findings else 0
     contents = Contents(
-        title=title or (f"Report: {', '.join(titles)}" if len(titles) <= 3 else f"Report on {len(titles)} sets"),
+        title=title or _title(titles, findings),
         asked=asked,
         findings=tuple(findings),
         comparisons=tuple(_comparisons(findings, sets, first, asked)),
@@ -292,7 +296,21 @@ def _made(
     noted = contents.calibrated or contents.gallery
     notes = noted.notes if noted else ()
     page = on_first_rank(lambda: str(write_report(out, contents)))
-    return ReportResult(Path(page), _summary(findings, asked.far, notes))
+    return ReportResult(Path(page), _summary(findings, asked.far, notes, shipped))
+
+
+def _title(titles: Sequence[str], findings: Sequence[Findings]) -> str:
+    """The title of the page: what was measured, and on which images where these are the same for all."""
+    images = {finding.images for finding in findings}
+    on = f" on {images.pop()}" if len(images) == 1 and images != {""} and len(findings) == len(titles) else ""
+    return f"Report: {', '.join(titles)}{on}" if len(titles) <= 3 else f"Report on {len(titles)} sets"
+
+
+def _decided(finding: Findings, calibrated: Calibrated) -> Findings:
+    """The same, with its sample pairs decided at the shipped threshold, if that was tried on the set."""
+    shipped = calibrated.first(finding.title)
+    threshold = finding.headline.threshold if shipped is None else shipped.threshold.threshold
+    return replace(finding, samples=finding.samples.decided_at(threshold))
 
 
 def _first(entries: Sequence[_Entry], lead: int) -> list[_Entry]:
@@ -396,6 +414,7 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
         samples=find_samples(entry, embeddings, pairs, genuine, headline.threshold),
         implausible=implausible,
         first=tuple(first_lines([known], of_title).splitlines()),
+        doubt=entry.doubt,
     )
 
 
@@ -459,7 +478,7 @@ def _sources(run: Path) -> tuple[ImageSource, ...]:
         return ()
 
 
-def _summary(findings: Sequence[Findings], far: str, notes: Sequence[str]) -> str:
+def _summary(findings: Sequence[Findings], far: str, notes: Sequence[str], calibrated: Calibrated | None) -> str:
     if not findings:
         return ""
     rows = []
@@ -471,4 +490,22 @@ def _summary(findings: Sequence[Findings], far: str, notes: Sequence[str]) -> st
         counts = [f"{len(finding.embeddings):,}", f"{finding.people:,}"]
         rows.append([finding.title, *counts, number(point.threshold, 6), tar, bounds])
     first = "".join(f"{line}\n" for line in (*notes, *(line for finding in findings for line in finding.first)))
-    return first + table(["all pairs", "images", "people", f"threshold, FAR {far}", "TAR", "95 % over people"], rows)
+    fitted = table(["all pairs", "images", "people", f"threshold, FAR {far}", "TAR", "95 % over people"], rows)
+    shipped = "" if calibrated is None else _at_shipped(findings, calibrated)
+    return f"{first}{shipped}{fitted}"
+
+
+def _at_shipped(findings: Sequence[Findings], calibrated: Calibrated) -> str:
+    """The rates at the shipped threshold of each set that it was tried on, and where they are above the promise."""
+    rows, above = [], []
+    for finding in findings:
+        if (shipped := calibrated.first(finding.title)) is not None:
+            point, far = shipped.on(finding.title), shipped.threshold.far_target
+            bounds = f"{number(point.tar_lower_95)} .. {number(point.tar_upper_95)}"
+            cells = [number(point.threshold, 6), number(point.tar), bounds, rate_text(point.far)]
+            rows.append([finding.title, *cells])
+            pools = above_promise(calibrated, finding.title).get(far, [])
+            above += [f"{finding.title}: above the promised FAR {far}: {', '.join(pools)}\n"] if pools else []
+    far = calibrated.shipped[0].threshold.far_target
+    header = ["shipped threshold", f"promised, FAR {far}", "TAR", "95 % over people", "FAR here"]
+    return f"{table(header, rows)}\n{''.join(above)}\n" if rows else ""

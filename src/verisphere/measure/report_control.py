@@ -4,8 +4,9 @@ The page looks numbers up and computes none, but for false accepts a day: a FAR 
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -13,19 +14,21 @@ from scipy.special import gammaln
 
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import Embeddings
+from verisphere.base.words import in_per_cent, share, share_bounds
 from verisphere.decide import accepted_impostors, binomial_bounds
 from verisphere.decide.guarantee import one_row_each
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.report_findings import ALL, Asked, Calibrated, Control, Findings, Stops
-from verisphere.report.html import Markup, tag
-from verisphere.report.tables import number, one_in, one_in_bounds, tar_bounds, tar_text, target_text
+from verisphere.measure.report_rates import above_promise
+from verisphere.report.html import Markup, tag, unbroken
+from verisphere.report.tables import number, tar_bounds, tar_text, target_text
 from verisphere.score import unit_rows
 
 STOPS = 100  # approximate number of thresholds
 MOST_PEOPLE = 2000  # people whose images are searched in galleries of the others
 DRAWS = 5  # choices of one image of each person
 _SIZES = (1, 10, 100, 1000)
-_COMPARISONS = "10000"
+_COMPARISONS = 10_000
 _ROUNDING = 1e-12
 _NOTE = (
     "Small figures are 95 % bounds, which take pairs as independent: where pairs share people, they are too narrow. "
@@ -67,11 +70,16 @@ def control(
         stops.append(Stops(finding.title, covered, tuple(thresholds), _counts(pairs, thresholds), fpir))
     begin = next((place for place, (_, one) in enumerate(places) if shipped and one is shipped[0]), None)
     kept = [one for one in shipped if not one.threshold.warning()]
+    above = above_promise(calibrated, lead.title) if calibrated and kept else {}
     return Control(
         tuple(stops),
         tuple(names.pop(rank, "") for rank in ranks),
         tuple("" if one is None or one.threshold.warning() else one.threshold.far_target for _, one in places),
-        {one.threshold.far_target: one.threshold.promise().removesuffix(".") for one in kept},
+        {
+            far: one.threshold.promise().removesuffix(".") + ("; here more pass" if far in above else "")
+            for one in kept
+            for far in [one.threshold.far_target]
+        },
         ranks.index(accepted_impostors(asked.one_far, impostor.total)) if begin is None else begin,
         tuple(sorted(((one.threshold.far_target, one.threshold.threshold) for one in kept), key=itemgetter(1))),
     )
@@ -125,11 +133,20 @@ def _none_of(above: Int64[np.ndarray, "probes stops"], others: int, size: int) -
 # --- on the page ---
 
 
-def said(counts: Sequence[int]) -> list[str | float]:
+def wrong_sides(title: str, threshold: float, counts: Sequence[int]) -> str:
+    """What falls on the wrong sides of a threshold, by the numbers of pairs as a stop has them."""
+    passed, impostors, accepted, genuine = counts
+    return (
+        f"Scores of {title}: at the threshold {number(threshold)}, {passed:,} of {impostors:,} pairs of strangers "
+        f"pass, and {genuine - accepted:,} of {genuine:,} pairs of the same person fail."
+    )
+
+
+def said(counts: Sequence[int], per_cent: bool) -> list[str | float]:
     """What the control says of the counts of a stop: TAR, its bounds, FAR, its bounds; then FAR and bounds as numbers.
 
-    >>> said([0, 100, 9, 10])[:4]
-    ['90.00\\xa0%', '55.50 to 99.75\\xa0%', 'none', 'none to 1 in 27.6']
+    >>> said([0, 100, 9, 10], per_cent=False)[:4]
+    ['90.00\\xa0%', '55.50 to 99.75\\xa0%', '0\\xa0%', '0 to 1\\xa0in\\xa027']
     """
     passed, impostors, accepted, genuine = counts
     tar, far = binomial_bounds(accepted, genuine), binomial_bounds(passed, impostors)
@@ -138,42 +155,80 @@ def said(counts: Sequence[int]) -> list[str | float]:
     return [*texts, passed / impostors, *(float(f"{bound:.4g}") for bound in far)]
 
 
+def _pools(stops: Stops) -> list[list[list[str | float]]]:
+    """What is said of each pool at each stop; at one stop the FARs of all pools are written alike."""
+    alike = [
+        in_per_cent(int(passed) / int(impostors) for passed, impostors, *_ in at)
+        for at in zip(*stops.counts.values(), strict=True)
+    ]
+    return [
+        [said(at, per_cent) for at, per_cent in zip(counts.tolist(), alike, strict=True)]
+        for counts in stops.counts.values()
+    ]
+
+
+def _standing(found: Control, place: int) -> str:
+    """What the threshold of a stop is: promised, or measured alone."""
+    threshold = found.sets[0].thresholds[place]
+    text = f"Threshold {number(threshold)}, "
+    if words := found.words.get(found.promises[place]):
+        return unbroken(f"{text}promised: {words}.")
+    stricter = [far for far, promised in found.promised if threshold >= promised]
+    more = f"; stricter than the threshold promised for {target_text(stricter[-1])}" if stricter else ""
+    return unbroken(f"{text}measured here, not promised{more}.")
+
+
+def _threshold_of(found: Control, stops: Stops, place: int) -> str:
+    """The threshold of a set at a stop, and how it follows from that of the leading set."""
+    lead, text = found.sets[0], f"Threshold {number(stops.thresholds[place])}"
+    if stops is lead:
+        return f"{text}."
+    same = stops.covered and found.promises[place]
+    return f"{text}, the same." if same else f"{text}, at the FAR of {lead.title}."
+
+
 def control_page(found: Control) -> list[Markup]:
-    """The control: presets, a slider, the day's comparisons, the size of a gallery, and what they give for each set."""
+    """The control: presets, a slider, the day's comparisons, the size of a gallery, and what they give for each set.
+
+    The page has what holds at the first stop, and the script writes over it.
+    """
+    stops, lead = range(len(found.names)), found.sets[0]
+    wrong = zip(lead.thresholds, next(iter(lead.counts.values())).tolist(), strict=True)
+    shown = [
+        {
+            "title": of.title,
+            "thresholds": of.thresholds,
+            "at": [_threshold_of(found, of, place) for place in stops],
+            "pools": _pools(of),
+            "fpir": {str(size): [unbroken(share(float(rate))) for rate in rates] for size, rates in of.fpir.items()},
+        }
+        for of in found.sets
+    ]
     data = {
         "names": [target_text(name) if name else "" for name in found.names],
         "promises": [target_text(far) if far else "" for far in found.promises],
-        "words": [found.words.get(far, "") for far in found.promises],
-        "promised": [(target_text(far), threshold) for far, threshold in found.promised],
+        "said": [_standing(found, place) for place in stops],
+        "wrong": [wrong_sides(lead.title, *at) for at in wrong],
         "start": found.start,
-        "sets": [
-            {
-                "title": stops.title,
-                "covered": stops.covered,
-                "thresholds": stops.thresholds,
-                "shown": [number(threshold) for threshold in stops.thresholds],
-                "pools": [list(map(said, counts.tolist())) for counts in stops.counts.values()],
-                "fpir": {str(size): [one_in(float(rate)) for rate in rates] for size, rates in stops.fpir.items()},
-            }
-            for stops in found.sets
-        ],
+        "sets": shown,
     }
-    sizes = sorted({size for stops in found.sets for size in stops.fpir})
+    sizes = sorted({size for of in found.sets for size in of.fpir})
     middle = [size for size in sizes if size <= 100][-1]
     options = (
         tag("option", f"{size:,}", value=str(size), selected="selected" if size == middle else None) for size in sizes
     )
-    day = tag("input", type="number", id="comparisons", min="1", step="1", value=_COMPARISONS, inputmode="numeric")
-    last = len(found.names) - 1
-    slide = tag("input", type="range", id="stop", min="0", max=str(last), step="1", value=str(found.start))
+    day = tag("input", type="number", id="comparisons", min="1", step="1", value=str(_COMPARISONS),
+              inputmode="numeric", required="required", aria_describedby="comparisons-wrong")  # fmt: skip
+    slide = tag("input", type="range", id="stop", min="0", max=str(stops[-1]), step="1", value=str(found.start))
     return [
         tag("p", *_presets(found), class_="presets"),
         tag("label", "Threshold: stricter to the left, more lenient to the right", for_="stop"),
         slide,
-        tag("p", id="stop-said", aria_live="polite", class_="lead"),
+        tag("p", _standing(found, found.start), id="stop-said", aria_live="polite", class_="lead"),
         tag("p", tag("label", "Comparisons of strangers a day ", day), tag("label", "People in a gallery ",
             tag("select", *options, id="people")), class_="fields"),
-        tag("div", *(_set(stops, place) for place, stops in enumerate(found.sets)), class_="sets"),
+        tag("p", id="comparisons-wrong", role="alert", class_="wrong"),
+        tag("div", *(_set(found, place, of, middle) for place, of in enumerate(shown)), class_="sets"),
         tag("p", _NOTE, class_="note"),
         tag("div", id="control", hidden="hidden", data_control=json.dumps(data, allow_nan=False)),
     ]  # fmt: skip
@@ -187,14 +242,37 @@ def _presets(found: Control) -> Iterator[Markup]:
             yield tag("button", target_text(name), type="button", value=str(place))
 
 
-def _set(stops: Stops, place: int) -> Markup:
-    """The rates of a set, which the script writes."""
+def _set(found: Control, place: int, shown: Mapping[str, Any], size: int) -> Markup:
+    """The rates of a set at the first stop."""
+    stops, at = found.sets[place], found.start
     header = ["Pairs", "Same person recognised (TAR)", "Strangers accepted (FAR)", "False accepts a day"]
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in header)))
     rows = (
-        tag("tr", tag("th", name or "all pairs", scope="row"), *(tag("td") for _ in header[1:]))
-        for name in stops.counts
+        tag("tr", tag("th", name or "all pairs", scope="row"), *_cells(*pool[at]))
+        for name, pool in zip(stops.counts, shown["pools"], strict=True)
     )
     grid = tag("table", head, tag("tbody", *rows), aria_label=f"{stops.title} at this threshold", class_="rates")
-    return tag("div", tag("h3", stops.title), tag("p", class_="at"), grid, tag("p", class_="fpir"), class_="set",
-               data_set=str(place))  # fmt: skip
+    among = f"a gallery of {size:,} people"
+    strangers = shown["fpir"].get(str(size))
+    fpir = (
+        f"In {among}, strangers who are found (FPIR): {strangers[at]}."
+        if strangers
+        else f"The set has too few people for {among}."
+    )
+    return tag("div", tag("h3", stops.title), tag("p", shown["at"][at], class_="at"), grid,
+               tag("p", fpir, class_="fpir"), class_="set", data_set=str(place))  # fmt: skip
+
+
+def _cells(tar: str, tars: str, far: str, fars: str, rate: float, low: float, high: float) -> Iterator[Markup]:
+    for figure, bounds in ((tar, tars), (far, fars), (_daily(rate), f"{_daily(low)} to {_daily(high)}")):
+        yield tag("td", figure, tag("small", bounds))
+
+
+def _daily(far: float) -> str:
+    """False accepts of a day at the first number of comparisons, as the script writes them.
+
+    >>> _daily(0.0), _daily(0.000123), _daily(0.1)
+    ('none', '1.2', '1,000')
+    """
+    many = far * _COMPARISONS
+    return "none" if many == 0 else f"{float(f'{many:.2g}'):g}" if many < 10 else f"{many:,.0f}"

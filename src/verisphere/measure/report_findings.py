@@ -1,8 +1,9 @@
 """What a report is made of: the figures of each set, the calibrated thresholds on it, and the runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import PurePath
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -64,7 +65,7 @@ class SamplePair:
 
 @dataclass(frozen=True)
 class Samples:
-    """Sample pairs of a set.
+    """Sample pairs of a set, and the threshold that they are decided at.
 
     Genuine pairs come by rising score, impostor pairs by falling score. `uris` has the images as data URIs, by name;
     `missing` is the reason why there are none, and empty if there are.
@@ -74,6 +75,15 @@ class Samples:
     impostor: tuple[SamplePair, ...]
     uris: Mapping[str, str]
     missing: str = ""
+    threshold: float = 0.0
+
+    def decided_at(self, threshold: float) -> "Samples":
+        """The same pairs, decided at this threshold."""
+        same, other = (
+            tuple(replace(pair, accepted=pair.score > threshold) for pair in pairs)
+            for pairs in (self.genuine, self.impostor)
+        )
+        return replace(self, genuine=same, impostor=other, threshold=threshold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +101,7 @@ class Findings:
         by_domain: histogram of the pairs within each domain.
         samples: pairs at the error boundary.
         first: what is said of these reasons and of the training before the figures, a line each.
+        doubt: why the images that were embedded for the report do not look like aligned faces; empty where they do.
     """
 
     title: str
@@ -110,6 +121,17 @@ class Findings:
     cmc: Cmc
     implausible: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
+    doubt: str = ""
+
+    @property
+    def images(self) -> str:
+        """The name of the set of images; empty where the embeddings do not say it."""
+        return PurePath(self.embeddings.origin.images).name if self.embeddings.origin is not None else ""
+
+    @property
+    def several_domains(self) -> bool:
+        """Whether domains can be compared: at least two have pairs of both kinds."""
+        return self.one is not None and len(self.one.domains) > 1
 
 
 @dataclass(frozen=True)
@@ -137,6 +159,10 @@ class Shipped:
     points: Mapping[str, Mapping[str, OperatingPoint]]
     over_people: Mapping[str, Mapping[str, Interval]]
 
+    def on(self, title: str) -> OperatingPoint:
+        """The operating point on all pairs of a set."""
+        return self.points[title][ALL]
+
 
 @dataclass(frozen=True)
 class Calibrated:
@@ -150,6 +176,10 @@ class Calibrated:
     shipped: tuple[Shipped, ...]
     own: frozenset[str]
     notes: tuple[str, ...]
+
+    def first(self, title: str) -> Shipped | None:
+        """The first threshold, which is shown before any other, if it was tried on this set."""
+        return self.shipped[0] if title in self.shipped[0].points else None
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ import math
 from collections.abc import Sequence
 
 from verisphere.base.vocabulary import OperatingPoint
-from verisphere.base.words import NAMES_TAKEN
+from verisphere.base.words import NAMES_TAKEN, in_per_cent, of_things, share, share_bounds
 from verisphere.decide import exact_rate
-from verisphere.measure.report_findings import ALL, Calibrated, Contents, Findings, Shipped, Training
+from verisphere.measure.report_control import wrong_sides
+from verisphere.measure.report_findings import Calibrated, Contents, Findings, Shipped, Training
 from verisphere.measure.report_rates import above_promise
 from verisphere.report.html import Markup, definitions, joined, tag
 from verisphere.report.score_plots import score_picture
-from verisphere.report.tables import number, one_in, one_in_bounds, tar_bounds, tar_text, target_text
+from verisphere.report.tables import number, tar_bounds, tar_text, target_text
 
 
 def leading(findings: Sequence[Findings], calibrated: Calibrated | None) -> int:
@@ -34,42 +35,31 @@ def summary(contents: Contents) -> list[Markup]:
     if not contents.findings:
         return [*words, *unmeasured]
     findings = contents.findings[leading(contents.findings, contents.calibrated)]
-    shipped = _shipped(contents, findings.title)
-    point = findings.headline if shipped is None else shipped.points[findings.title][ALL]
-    lines = definitions(
+    shipped = contents.calibrated.first(findings.title) if contents.calibrated is not None else None
+    point = findings.headline if shipped is None else shipped.on(findings.title)
+    three = definitions(
         ("How good", _how_good(findings, point, shipped is None)),
         ("At which threshold", _at_threshold(point, shipped)),
         ("Promised for whom", _promised(contents, findings, shipped)),
     )
-    wrong = (
-        f"{point.impostor_accepted:,} of {point.impostor_total:,} pairs of strangers pass, "
-        f"{point.genuine_total - point.genuine_accepted:,} of {point.genuine_total:,} pairs of the same person fail"
-    )
-    before = f"Scores of {findings.title}. In full colour, what falls on the wrong side of the threshold "
-    after = f": {wrong}. Heights are square roots of shares, so that the tails can be seen."
-    threshold = tag("span", number(point.threshold), class_="nowrap")
-    picture = score_picture(
-        findings.histogram,
-        point.threshold,
-        f"Scores of {findings.title}. At threshold {number(point.threshold)} {wrong}.",
-    )
-    figure = tag("figure", picture, tag("figcaption", before, threshold, after))
-    glance = tag("div", lines, figure, class_="glance")
+    counts = (point.impostor_accepted, point.impostor_total, point.genuine_accepted, point.genuine_total)
+    wrong = wrong_sides(findings.title, point.threshold, counts)
+    after = " In full colour, what falls on the wrong side. Heights are square roots of shares, to show the tails."
+    picture = score_picture(findings.histogram, point.threshold, wrong)
+    figure = tag("figure", picture, tag("figcaption", tag("span", wrong, id="wrong"), after))
+    glance = tag("div", three, figure, class_="glance")
+    doubts = dict.fromkeys(findings.doubt for findings in contents.findings if findings.doubt)
+    glance = joined(*(tag("p", doubt, class_="warn") for doubt in doubts), glance)
     doubtful = any(findings.implausible for findings in contents.findings)
     return [*words, glance, *unmeasured] if doubtful else [glance, *words, *unmeasured]
 
 
-def _shipped(contents: Contents, title: str) -> Shipped | None:
-    """The first shipped threshold, if it was tried on this set."""
-    found = contents.calibrated
-    return found.shipped[0] if found is not None and title in found.shipped[0].points else None
-
-
 def _how_good(findings: Findings, point: OperatingPoint, fitted: bool) -> Markup:
     images, names = len(findings.embeddings), NAMES_TAKEN[findings.embeddings.names_rule]
+    on = f" on {findings.images}" if findings.images else ""
     who = (
-        f"{findings.title}: {images:,} images of {findings.people:,} people{names}, "
-        f"every two compared once, {point.genuine_total:,} pairs of the same person and {point.impostor_total:,} of "
+        f"{findings.title}{on}: {images:,} images of {findings.people:,} people{names}, every two "
+        f"compared once, {point.genuine_total:,} pairs of the same person and {point.impostor_total:,} of "
         "strangers."
     )
     if point.below_resolution:
@@ -91,7 +81,8 @@ def _how_good(findings: Findings, point: OperatingPoint, fitted: bool) -> Markup
 
 def _at_threshold(point: OperatingPoint, shipped: Shipped | None) -> Markup:
     passing = f"{point.impostor_accepted:,} of {point.impostor_total:,}"
-    far = f"{one_in(point.far)} pairs of strangers" if point.impostor_accepted else "no pair of strangers"
+    alike = in_per_cent([point.far])
+    far = of_things(share(point.far), "pairs of strangers") if point.impostor_accepted else "no pair of strangers"
     how = (
         f"fitted on these pairs for FAR {target_text(point.far_target)}"
         if shipped is None

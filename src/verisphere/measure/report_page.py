@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from verisphere.decide.intervals import COVERAGE
+from verisphere.decide.point import short_far
 from verisphere.measure import report_rates
 from verisphere.measure.report_control import control_page
 from verisphere.measure.report_findings import Contents, File, Findings, SamplePair, Training
@@ -77,19 +78,19 @@ def _curves(contents: Contents) -> list[Plot]:
     )
     totals = ", ".join(f"{title} {curve.impostor_total:,}" for title, curve in curves.items())
     roc = (
-        "The share of genuine pairs accepted over the share of impostor pairs accepted; higher is better. "
-        f"Impostor pairs: {totals}.{_BAND}"
+        "The share of pairs of the same person accepted over that of pairs of strangers accepted; higher is better. "
+        f"Pairs of strangers: {totals}.{_BAND}"
     )
     det = (
-        "The share of genuine pairs rejected, 1 - TAR, over the same FAR, both on normal-deviate scales; lower is "
-        "better. Nothing is drawn where fewer than ten impostor pairs of the largest set decide."
+        "The share of pairs of the same person rejected, 1 - TAR, over the same FAR, both on normal-deviate scales; "
+        "lower is better. Nothing is drawn where fewer than ten pairs of strangers of the largest set decide."
     )
     bands = {
         findings.title: [(float(far), tar.lower_95, tar.upper_95) for far, tar in findings.band.items()]
         for findings in contents.findings
     }
     cmcs = {findings.title: findings.cmc for findings in contents.findings}
-    first = "; ".join(f"{title} {one.identified[0] / one.mated_total:.2%}" for title, one in cmcs.items())
+    first = "; ".join(f"{title} {tar_text(one.identified[0] / one.mated_total)}" for title, one in cmcs.items())
     searched = ", ".join(f"{title} {one.mated_total:,} among {one.people:,} people" for title, one in cmcs.items())
     told = (
         "CMC: the share of probes whose person is among the k best, without a threshold; higher is better. One image "
@@ -112,7 +113,7 @@ def _domain_scores(contents: Contents) -> list[Plot]:
     """Histograms of the domains of each set, with their own thresholds."""
     numbered = enumerate(contents.findings, start=1)
     return [
-        _within(findings, place, contents.asked.degrees) for place, findings in numbered if findings.one is not None
+        _within(findings, place, contents.asked.degrees) for place, findings in numbered if findings.several_domains
     ]
 
 
@@ -120,18 +121,18 @@ def _all_scores(contents: Contents, findings: Findings, place: int) -> Plot:
     """The scores of all pairs of a set, with the calibrated thresholds that were tried on it."""
     title, point = findings.title, findings.headline
     alt = (
-        f"Histogram of the genuine and the impostor scores of {title}. The threshold "
-        f"{number(point.threshold)} leaves {point.impostor_accepted:,} of {point.impostor_total:,} impostor pairs to "
-        "its right, and "
-        f"{point.genuine_total - point.genuine_accepted:,} of {point.genuine_total:,} genuine pairs to its left."
+        f"Histogram of the scores of the same person and of strangers in {title}. The threshold "
+        f"{number(point.threshold)} leaves {point.impostor_accepted:,} of {point.impostor_total:,} pairs of strangers "
+        f"to its right, and {point.genuine_total - point.genuine_accepted:,} of {point.genuine_total:,} pairs of the "
+        "same person to its left."
     )
     caption = (
-        f"{title}: the share of the genuine and of the impostor pairs in each step of score; below on a "
+        f"{title}: the share of the pairs of the same person and of strangers in each step of score; below on a "
         "logarithmic scale, which shows the tails that errors come from."
     )
-    marked = {f"threshold at FAR {point.far_target}": point.threshold}
+    marked = {f"threshold at FAR {short_far(point.far_target)}": point.threshold}
     calibrated = {
-        f"promised, FAR {shipped.threshold.far_target}": shipped.threshold.threshold
+        f"promised, FAR {short_far(shipped.threshold.far_target)}": shipped.threshold.threshold
         for shipped in (() if contents.calibrated is None else contents.calibrated.shipped)
         if title in shipped.points
     }
@@ -151,8 +152,8 @@ def _within(findings: Findings, place: int, degrees: bool) -> Plot:
     )
     most = f" Of {len(result.domains)} domains, the {MOST_DOMAINS} whose own lies furthest from the one."
     caption = (
-        f"{title}: genuine and impostor scores within each domain. The full line is the one threshold, the dashed line "
-        f"the domain's own.{most if len(result.domains) > MOST_DOMAINS else ''}"
+        f"{title}: scores of the same person and of strangers within each domain. The full line is the one threshold, "
+        f"the dashed line the domain's own.{most if len(result.domains) > MOST_DOMAINS else ''}"
     )
     draw = partial(domains_plot, findings.by_domain, result, f"Domains of {title}", degrees)
     return Plot(plot_name("domains", place, title), draw, alt, caption)
@@ -188,18 +189,18 @@ def _training(run: Training, place: int) -> Markup | Plot:
 def _sample_pairs(measured: Sequence[Findings]) -> list[Markup]:
     """The genuine pairs that score lowest and the impostors that score highest, with their images where known."""
     told = (
-        "The pairs that decide the error rates. Wrong labels show here first: a hard genuine pair may be two people "
-        "under one name, a close impostor pair one person under two. Nobody is in two pairs of a kind."
+        "The pairs that decide the error rates. Wrong labels show here first: a hard pair of the same person may be "
+        "two people under one name, a close pair of strangers one person under two. Nobody is in two pairs of a kind."
     )
     parts = [tag("p", told)]
     for findings in measured:
         samples = findings.samples
-        parts.append(tag("h3", f"{findings.title}, decided at the threshold {number(findings.headline.threshold)}"))
+        parts.append(tag("h3", f"{findings.title}, decided at the threshold {number(samples.threshold)}"))
         if samples.missing:
             parts.append(tag("p", f"No pictures: {samples.missing}", class_="note"))
         for heading, pairs, genuine in (
-            ("Hardest genuine pairs: one person, lowest score first", samples.genuine, True),
-            ("Closest impostor pairs: two people, highest score first", samples.impostor, False),
+            ("Hardest pairs of the same person, lowest score first", samples.genuine, True),
+            ("Closest pairs of strangers, highest score first", samples.impostor, False),
         ):
             parts += [tag("h4", heading), pair_cards(_card(pair, genuine, samples.uris) for pair in pairs)]
     if any(not findings.samples.missing and not _drawn(findings) for findings in measured):
@@ -252,17 +253,17 @@ def _rules(contents: Contents) -> list[tuple[str, str]]:
         ),
         (
             "Pairs",
-            "Every two images of a set, once, and no image with itself; genuine where the two identities agree, "
-            "impostor otherwise.",
+            "Every two images of a set, once, and no image with itself: of the same person where the two identities "
+            "agree, which standards call genuine, and otherwise of strangers, which they call impostors.",
         ),
         (
             "Decision",
-            "Accept iff score > threshold. TAR (TMR in ISO/IEC 19795-1) is the share of genuine pairs accepted, FAR "
-            "(FMR) that of impostor pairs.",
+            "Accept iff score > threshold. TAR (TMR in ISO/IEC 19795-1) is the share accepted of the pairs of the same "
+            "person, FAR (FMR) of those of strangers.",
         ),
         (
             "Threshold at a FAR f",
-            "With n impostor scores and k = floor(f n) in exact arithmetic, the (k + 1)-th largest: the smallest "
+            "With n scores of strangers and k = floor(f n) in exact arithmetic, the (k + 1)-th largest: the smallest "
             "threshold whose FAR does not exceed f. Ties at the threshold are rejected. Where f n < 1 the set is too "
             "small for f, and no TAR is stated.",
         ),
@@ -275,13 +276,13 @@ def _rules(contents: Contents) -> list[tuple[str, str]]:
         ),
         (
             "One threshold",
-            f"The threshold at FAR {target_text(contents.asked.far)} over the impostor pairs of all domains, pairs "
+            f"The threshold at FAR {target_text(contents.asked.far)} over the pairs of strangers of all domains, those "
             "across domains included. A domain's own threshold has the same FAR over the pairs within it.",
         ),
         (
             "Plots",
-            f"A curve shows up to {points:,} of its thresholds, each with exact counts. Histograms count genuine pairs "
-            "exactly, and impostor pairs to within a cell of score that is a small part of a bin.",
+            f"A curve shows up to {points:,} of its thresholds, each with exact counts. Histograms count pairs of "
+            "the same person exactly, and pairs of strangers to within a cell of score that is a small part of a bin.",
         ),
     ]
 

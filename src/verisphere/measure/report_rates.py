@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from verisphere.base.vocabulary import OperatingPoint
+from verisphere.base.words import in_per_cent, share, share_bounds
 from verisphere.decide import DomainResult, OneThreshold, exact_rate
 from verisphere.measure.report_findings import Calibrated, Comparison, Contents, ShippedGallery
 from verisphere.report.calibration_tables import AGAIN
 from verisphere.report.html import Markup, definitions, fold, joined, table, tag
-from verisphere.report.tables import number, one_in, one_in_bounds, tar_bounds, tar_text, target_text
+from verisphere.report.tables import number, tar_bounds, tar_text, target_text
 
 NONE = "\N{EN DASH}"
 _PROMISE = (
@@ -73,6 +74,7 @@ def _tar(point: OperatingPoint) -> str:
 
 def _points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
     """Operating points with counts and bounds; without a TAR if there are too few impostors for the target."""
+    alike = in_per_cent(point.far for point in points)
     rows = [
         [
             target_text(point.far_target) + (" *" if point.below_resolution else ""),
@@ -87,10 +89,12 @@ def _points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
         for point in points
     ]
     bounds = "95 % bounds"
-    header = ["FAR target", "Threshold", "TAR", bounds, "Genuine accepted", "FAR", bounds, "Impostors accepted"]
+    header = ["FAR target", "Threshold", "TAR", bounds, "Same person accepted", "FAR", bounds, "Strangers accepted"]
     below = any(point.below_resolution for point in points)
     note = (
-        f"* below resolution: {points[0].impostor_total:,} impostor pairs cannot show a FAR this low." if below else ""
+        f"* below resolution: {points[0].impostor_total:,} pairs of strangers cannot show a FAR this low."
+        if below
+        else ""
     )
     return table(caption, header, rows, note)
 
@@ -99,10 +103,10 @@ def _points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
 
 
 def domains(contents: Contents) -> list[Markup]:
-    """Each domain at the one threshold, and at its own threshold; of sets without domains nothing."""
+    """Each domain at the one threshold, and at its own threshold; of sets with fewer than two domains nothing."""
     parts = []
     for findings in contents.findings:
-        if findings.one is not None:
+        if findings.one is not None and findings.several_domains:
             parts.append(tag("p", tag("strong", findings.title), f": {_far_in_words(findings.one)}"))
             parts.append(
                 fold(f"{findings.title}: each domain in figures", _domains_table(findings.title, findings.one))
@@ -111,6 +115,7 @@ def domains(contents: Contents) -> list[Markup]:
 
 
 def _domains_table(title: str, result: OneThreshold) -> Markup:
+    alike = in_per_cent(domain.far for domain in result.domains.values())
     rows = [
         [
             name,
@@ -124,25 +129,33 @@ def _domains_table(title: str, result: OneThreshold) -> Markup:
         ]
         for name, domain in result.domains.items()
     ]
-    header = ["Domain", "TAR", "FAR", "95 % bounds", "Own threshold", "TAR at own", "Genuine pairs", "Impostor pairs"]
+    header = [
+        "Domain",
+        "TAR",
+        "FAR",
+        "95 % bounds",
+        "Own threshold",
+        "TAR at own",
+        "Pairs of the same person",
+        "Of strangers",
+    ]
     threshold = number(result.calibration_threshold)
     caption = f"{title}: every domain at the one threshold {threshold}, FAR {target_text(result.far_target)} over all"
     return table(caption, header, rows, _domains_note(result))
 
 
-def _far(domain: DomainResult) -> str:
-    return one_in(domain.far) if domain.impostor_accepted else f"none of {domain.impostor_total:,}"
+def _far(domain: DomainResult, alike: bool) -> str:
+    return share(domain.far, per_cent=alike) if domain.impostor_accepted else f"none of {domain.impostor_total:,}"
 
 
 def _far_in_words(result: OneThreshold) -> str:
     ranked = sorted(result.domains.items(), key=lambda item: item[1].far)
     (low_name, low), (high_name, high) = ranked[0], ranked[-1]
-    if len(ranked) == 1:
-        return f"there is one domain with both genuine and impostor pairs, {low_name}."
+    alike = in_per_cent([high.far])
     factor = f", a factor of {high.far / low.far:,.3g}" if low.far > 0 else ""
     return (
         f"at the one threshold {number(result.calibration_threshold)} strangers pass most often in {high_name}, "
-        f"{_far(high)}, and least often in {low_name}, {_far(low)}{factor}."
+        f"{_far(high, alike)}, and least often in {low_name}, {_far(low, alike)}{factor}."
     )
 
 
@@ -156,11 +169,13 @@ def _domains_note(result: OneThreshold) -> str:
     ]
     unresolved = [name for name, domain in result.domains.items() if domain.below_resolution]
     if unresolved:
-        notes.append(f"Too few impostor pairs to show this FAR at a threshold of their own: {', '.join(unresolved)}.")
+        notes.append(
+            f"Too few pairs of strangers to show this FAR at a threshold of their own: {', '.join(unresolved)}."
+        )
     if result.far_is_bound:
-        notes.append(f"FAR 0 entered as 1 / impostor pairs in: {', '.join(result.far_is_bound)}.")
+        notes.append(f"FAR 0 entered as 1 / pairs of strangers in: {', '.join(result.far_is_bound)}.")
     if result.skipped:
-        notes.append(f"Skipped, without genuine or without impostor pairs: {', '.join(result.skipped)}.")
+        notes.append(f"Skipped, without pairs of the same person or of strangers: {', '.join(result.skipped)}.")
     return " ".join(notes)
 
 
@@ -202,6 +217,7 @@ def of_gallery(shipped: ShippedGallery) -> list[Markup]:
 def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
     """The rates of the thresholds on one set."""
     points = [(name, point) for shipped in calibration.shipped for name, point in shipped.points[title].items()]
+    alike = in_per_cent(point.far for _, point in points)
     rows = [
         [
             f"{target_text(point.far_target)}{' *' if point.below_resolution else ''} {name or 'all pairs'}",
@@ -215,9 +231,9 @@ def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
         for name, point in points
     ]
     bounds = "95 % bounds"
-    header = ["FAR promised, pairs", "TAR", bounds, "FAR measured", bounds, "Genuine pairs", "Impostor pairs"]
+    header = ["FAR promised, pairs", "TAR", bounds, "FAR measured", bounds, "Pairs of the same person", "Of strangers"]
     below = any(point.below_resolution for _, point in points)
-    note = "* too few impostor pairs to show a FAR this low." if below else ""
+    note = "* too few pairs of strangers to show a FAR this low." if below else ""
     yield fold(
         f"{title}: the promised thresholds in figures",
         table(f"{title}: the promised thresholds on all its pairs", header, rows, note),
@@ -235,8 +251,11 @@ def above_promise(calibration: Calibrated, title: str) -> dict[str, list[str]]:
     """For each target, the pools whose FAR is above it in more than 97.5 % of redrawings of the people."""
     above: dict[str, list[str]] = {}
     for shipped in calibration.shipped:
-        for name, interval in shipped.over_people[title].items():
-            if interval.lower_95 > exact_rate(shipped.threshold.far_target):
-                shown = f"{name or 'all pairs'} {one_in(interval.value)} (at least {one_in(interval.lower_95)}"
-                above.setdefault(shipped.threshold.far_target, []).append(f"{shown} over people)")
+        far = shipped.threshold.far_target
+        beyond = {name: one for name, one in shipped.over_people[title].items() if one.lower_95 > exact_rate(far)}
+        alike = in_per_cent(one.value for one in beyond.values())
+        for name, one in beyond.items():
+            shown = f"{name or 'all pairs'} {share(one.value, per_cent=alike)}"
+            least = share(one.lower_95, "lower", alike)
+            above.setdefault(far, []).append(f"{shown} (at least {least} over people)")
     return above

@@ -9,7 +9,7 @@ from verisphere.base.vocabulary import printable
 
 _EMPTY = ("img", "input", "meta", "wbr")
 _VERBATIM = ("title", "pre", "code")  # elements that must not, or should not, contain markup
-_WHOLE = re.compile(r"(?<![\w.-])(?:\d+(?:\.\d+)?e-\d+(?![\w-])|1 in \d[\d,.]*\d\b|\d+ %)")
+_WHOLE = re.compile(r"(?<![\w.-])(?:\d+(?:\.\d+)?e-\d+(?![\w-])|1 in \d[\d,.]*\d\b|\d+(?:\.\d+)? %)")
 
 
 class Markup(str):
@@ -42,6 +42,11 @@ def joined(*parts: str) -> Markup:
     """The concatenation of parts; a rate such as 1e-3, 1 in 100 or 95 % stays on one line."""
     whole = r'<span class="nowrap">\g<0></span>'
     return Markup("".join(part if isinstance(part, Markup) else _WHOLE.sub(whole, _escaped(part)) for part in parts))
+
+
+def unbroken(text: str) -> str:
+    """Text whose rates stay on one line where no element can hold them together, as in what a script writes."""
+    return _WHOLE.sub(lambda rate: rate[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
 
 
 def _escaped(part: str) -> str:

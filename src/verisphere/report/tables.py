@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from verisphere.base.vocabulary import OperatingPoint, printable
-from verisphere.base.words import LARGEST_ONE_IN_N
+from verisphere.base.words import share
 from verisphere.decide import (
     Accuracy,
     GroupDifferences,
@@ -125,7 +125,7 @@ def target_text(far: Far) -> str:
     >>> target_text("1e-3"), target_text("0.05")
     ('1 in 1,000 (1e-3)', '1 in 20 (5e-2)')
     """
-    return f"{one_in(float(exact_rate(far)))} ({short_far(far)})"
+    return f"{share(float(exact_rate(far)))} ({short_far(far)})"
 
 
 def tar_text(rate: float) -> str:
