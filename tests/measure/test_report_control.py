@@ -162,7 +162,7 @@ def test_a_promise_that_more_pass_than_says_so_at_its_stop(tmp_path: Path):
     lenient = replace(made, thresholds=(replace(made.thresholds[0], threshold=0.0),), checks=())  # half pass
     for calibration, above in ((made, False), (lenient, True)):
         found, _ = report_of(tmp_path, "set.npz", people(1.0, origin=ORIGIN), calibration=calibration)
-        assert found["said"][found["start"]].endswith("; here more pass.") == above
+        assert ("; here above it: all pairs" in found["said"][found["start"]]) == above
         assert not re.search(r"1 in \d|\d %", "".join(found["said"]))  # none breaks across lines
         shutil.rmtree(tmp_path / "out")
 
@@ -175,9 +175,11 @@ def test_a_gallery_without_anybody_above_finds_nobody():
 
 def test_what_is_said_of_counts():
     tar, far = binomial_bounds(90, 100), binomial_bounds(3, 1000)
-    texts = [tar_text(0.9), tar_bounds(*tar), one_in(0.003), one_in_bounds(0.003, *far)]
-    assert said([3, 1000, 90, 100]) == [*texts, 0.003, *(float(f"{bound:.4g}") for bound in far)]
-    assert texts == ["90.00\xa0%", "82.38 to 95.10\xa0%", "1 in 333", "1 in 1,620 to 114"]
+    found = said([3, 1000, 90, 100], per_cent=False)
+    texts = ["90.00\xa0%", "82.38 to 95.10\xa0%", "1\xa0in\xa0330", "1\xa0in\xa01,700 to 110"]
+    assert found == [*texts, 0.003, *(float(f"{bound:.4g}") for bound in far)]
+    assert texts[:2] == [tar_text(0.9), tar_bounds(*tar)]
+    assert said([3, 1000, 90, 100], per_cent=True)[2:4] == ["0.3\xa0%", "0.061 to 0.88\xa0%"]
 
 
 def test_strangers_in_galleries_are_those_of_a_simulation():
@@ -287,7 +289,8 @@ def test_the_page_shows_what_python_counts_at_fifty_stops(page, place: Path):
                 assert row[0] == pool
                 tars = tar_bounds(*binomial_bounds(accepted, len(genuine)))
                 assert row[1] == f"{tar_text(accepted / len(genuine))}|{tars}"
-                assert row[2] == f"{one_in(far)}|{one_in_bounds(far, *binomial_bounds(passed, len(impostor)))}"
+                fars = share_bounds(*binomial_bounds(passed, len(impostor)), per_cent)
+                assert row[2] == unbroken(f"{share(far, per_cent=per_cent)}|{fars}")
                 daily = row[3].partition("|")[0]
                 assert daily == ("none" if passed == 0 else f"{1_000_000 * far:,.0f}")
             fpir = page.locator(f"[data-set='{number}'] .fpir").inner_text()

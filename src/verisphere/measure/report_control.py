@@ -76,7 +76,8 @@ def control(
         tuple(names.pop(rank, "") for rank in ranks),
         tuple("" if one is None or one.threshold.warning() else one.threshold.far_target for _, one in places),
         {
-            far: one.threshold.promise().removesuffix(".") + ("; here more pass" if far in above else "")
+            far: one.threshold.promise().removesuffix(".")
+            + (f"; here above it: {', '.join(above[far])}" if far in above else "")
             for one in kept
             for far in [one.threshold.far_target]
         },
@@ -151,7 +152,7 @@ def said(counts: Sequence[int], per_cent: bool) -> list[str | float]:
     passed, impostors, accepted, genuine = counts
     tar, far = binomial_bounds(accepted, genuine), binomial_bounds(passed, impostors)
     texts = [tar_text(accepted / genuine), tar_bounds(*tar)]
-    texts += [one_in(passed / impostors), one_in_bounds(passed / impostors, *far)]
+    texts += [unbroken(share(passed / impostors, per_cent=per_cent)), unbroken(share_bounds(*far, per_cent))]
     return [*texts, passed / impostors, *(float(f"{bound:.4g}") for bound in far)]
 
 

@@ -91,7 +91,7 @@ def _at_threshold(point: OperatingPoint, shipped: Shipped | None) -> Markup:
     return joined(
         tag("strong", number(point.threshold), class_="figure"),
         f": the same person if the score is above. Here {far} passed ",
-        tag("small", f"({passing}; 95 %: {one_in_bounds(point.far, point.far_lower_95, point.far_upper_95)}); {how}."),
+        tag("small", f"({passing}; 95 %: {share_bounds(point.far_lower_95, point.far_upper_95, alike)}); {how}."),
     )
 
 

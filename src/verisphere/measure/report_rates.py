@@ -82,8 +82,8 @@ def _points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
             _tar(point),
             NONE if point.below_resolution else tar_bounds(point.tar_lower_95, point.tar_upper_95),
             f"{point.genuine_accepted:,} of {point.genuine_total:,}",
-            one_in(point.far),
-            one_in_bounds(point.far, point.far_lower_95, point.far_upper_95),
+            share(point.far, per_cent=alike),
+            share_bounds(point.far_lower_95, point.far_upper_95, alike),
             f"{point.impostor_accepted:,} of {point.impostor_total:,}",
         ]
         for point in points
@@ -120,8 +120,8 @@ def _domains_table(title: str, result: OneThreshold) -> Markup:
         [
             name,
             tar_text(domain.tar),
-            _far(domain),
-            one_in_bounds(domain.far, domain.far_lower_95, domain.far_upper_95),
+            _far(domain, alike),
+            share_bounds(domain.far_lower_95, domain.far_upper_95, alike),
             number(domain.threshold),
             NONE if domain.below_resolution else tar_text(domain.tar_own),
             f"{domain.genuine_total:,}",
@@ -223,8 +223,8 @@ def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
             f"{target_text(point.far_target)}{' *' if point.below_resolution else ''} {name or 'all pairs'}",
             tar_text(point.tar),
             tar_bounds(point.tar_lower_95, point.tar_upper_95),
-            one_in(point.far),
-            one_in_bounds(point.far, point.far_lower_95, point.far_upper_95),
+            share(point.far, per_cent=alike),
+            share_bounds(point.far_lower_95, point.far_upper_95, alike),
             f"{point.genuine_total:,}",
             f"{point.impostor_total:,}",
         ]

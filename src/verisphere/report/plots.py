@@ -106,7 +106,7 @@ def draw_roc(axes: Axes, curves: Mapping[str, Curve]) -> None:
         (line,) = axes.plot(curve.far[seen], curve.tar[seen], color=colour, linestyle=dashes, label=in_picture(name))
         line.set_drawstyle("steps-post" if seen.sum() < MOST_STEPS else "default")
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda rate, _: rate_mark(rate))
+    rate_axis(axes.xaxis)
     axes.set_xlim(left, 1)
     axes.set_ylim(0, 1.005)
     axes.yaxis.set_major_formatter(per_cent)
@@ -176,7 +176,7 @@ def _deviates(axis: Axis, low: float, high: float) -> None:
     for rate in _MARKED_RATES:
         if low <= rate <= high and all(abs(ndtri(rate) - ndtri(other)) > 0.1 * (end - begin) for other in marks):
             marks.append(rate)
-    axis.set_ticks(ndtri(marks), labels=[rate_mark(rate) for rate in marks])
+    axis.set_ticks(ndtri(marks), labels=[_rate_mark(rate) for rate in marks])
     axis.set_view_interval(begin, end, ignore=True)
 
 
@@ -186,7 +186,7 @@ def rate_axis(axis: Axis) -> None:
     axis.set_minor_formatter(lambda *_: "")
 
 
-def rate_mark(rate: float) -> str:
+def _rate_mark(rate: float) -> str:
     """A rate on an axis: up to a tenth in the short form that a page has beside 1 in N, above in per cent, as `share`.
 
     >>> [_rate_mark(rate) for rate in (0.001, 0.05, 0.1, 0.2, 0.999)]
@@ -473,7 +473,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
             drawstyle="steps-post",
         )
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda rate, _: rate_mark(rate))
+    rate_axis(axes.xaxis)
     axes.set_xlim(min(0.5, *(1 / curve.impostor_total for curve in curves.values())), 1)
     axes.set_ylim(0, 1.005)
     rate_axis(axes.xaxis)

@@ -22,8 +22,8 @@ from verisphere.decide.curve import Histogram
 from verisphere.decide.point import short_far
 from verisphere.files.calibration import Calibration
 from verisphere.report.html import Markup, tag
-from verisphere.report.plots import INK, LINES, MOST_STEPS, PALE, in_picture, new_figure, rate_mark, tidy
-from verisphere.report.tables import number, one_in, tar_text
+from verisphere.report.plots import INK, LINES, MOST_STEPS, PALE, in_picture, new_figure, per_cent, rate_axis, tidy
+from verisphere.report.tables import number, tar_text
 
 WIDTH, HEIGHT, FLOOR, TOP = 480, 250, 214, 44
 
@@ -110,7 +110,6 @@ def histogram_plot(
                     axes.axvline(place, color=colour, linewidth=1.5, linestyle=dashes, label=label)
         tidy(axes)
     logarithmic.set_yscale("log")
-    logarithmic.yaxis.set_major_formatter(lambda share, _: rate_mark(share))
     least = 0.5 / max(histogram.genuine_total, histogram.impostor_total)
     logarithmic.set_ylim(least, 1)
     even.set_ylim(bottom=0)
@@ -228,14 +227,12 @@ def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Fi
     if points and not marked:
         words.append("no operating point: too few impostors for these FARs")
     roc.set_xscale("log")
-    roc.xaxis.set_major_formatter(lambda rate, _: rate_mark(rate))
     roc.set_xlim(left, 1)
     rate_axis(roc.xaxis)
     roc.set_ylim(0, 1.005)
     roc.yaxis.set_major_formatter(per_cent)
     roc.set_ylabel("TAR (true accept rate)")
     det.set_yscale("log")
-    det.yaxis.set_major_formatter(lambda rate, _: rate_mark(rate))
     rate_axis(det.yaxis)
     det.set_ylim(bottom, 1)
     det.set_ylabel("FRR = 1 - TAR (false reject rate)")

@@ -90,35 +90,6 @@ def rate_text(rate: float) -> str:
     return f"{rate:.3g}" if rate == 0 or rate >= 0.01 else f"{rate:.2e}".replace("e-0", "e-")
 
 
-def one_in(rate: float) -> str:
-    """A rate of false accepts as a page says it: 1 in N up to a tenth, per cent above, with three digits.
-
-    >>> one_in(0.001), one_in(0.0065839), one_in(0.0), one_in(0.25)
-    ('1 in 1,000', '1 in 152', 'none', '25\\xa0%')
-    """
-    if rate == 0 or rate > LARGEST_ONE_IN_N:
-        return f"{100 * rate:.3g}\N{NO-BREAK SPACE}%" if rate else "none"
-    return f"1 in {_of_how_many(rate)}"
-
-
-def _of_how_many(rate: float) -> str:
-    """The N of a rate of 1 in N, with three digits."""
-    return f"{float(f'{1 / rate:.3g}'):,g}" if rate > 1e-5 else f"{int(float(f'{1 / rate:.3g}')):,}"
-
-
-def one_in_bounds(rate: float, low: float, high: float) -> str:
-    """Bounds of a rate, both in the notation in which `one_in` writes the rate.
-
-    >>> one_in_bounds(0.0015, 0.001, 0.002), one_in_bounds(0.0, 0.0, 0.002), one_in_bounds(0.15, 0.01, 0.2)
-    ('1 in 1,000 to 500', 'none to 1 in 500', '1 to 20\\xa0%')
-    >>> one_in_bounds(0.1, 0.099, 0.101)
-    '1 in 10.1 to 9.9'
-    """
-    if rate > LARGEST_ONE_IN_N:
-        return f"{100 * low:.3g} to {100 * high:.3g}\N{NO-BREAK SPACE}%"
-    return f"{one_in(low)} to {_of_how_many(high) if low else one_in(high)}"
-
-
 def target_text(far: Far) -> str:
     """A target rate as a page says it, beside its short form.
 
