@@ -24,7 +24,6 @@ are arguments here; see `margin_in_logits`.
 
 from collections.abc import Callable
 from math import expm1, inf, isfinite, log
-from numbers import Real
 from typing import Literal
 
 import torch
@@ -172,15 +171,15 @@ class QMargin(ClassLoss):
         nearest: int = 64,
     ) -> None:
         super().__init__(scale)
-        if not (isinstance(alpha, Real) and 1 < alpha <= 2):
+        if not (hasattr(alpha, "__float__") and 1 < alpha <= 2):
             raise ValueError(
                 f"alpha is {alpha!r}; it must be above 1 (1 is softmax: use CosFace) and at most 2 (sparsemax)"
             )
         if isinstance(prior, str):
             check_word("prior", prior, Prior)
-            if not (isinstance(margin, Real) and isfinite(margin) and margin >= 0):
+            if margin is None or not (hasattr(margin, "__float__") and isfinite(margin) and margin >= 0):
                 raise ValueError(f"margin is {margin!r}; it must be a finite number >= 0 (0.4 in cosine; 0 is none)")
-        elif not (isinstance(prior, Real) and prior is not True and 0 < prior <= 1):
+        elif not (hasattr(prior, "__float__") and prior is not True and 0 < prior <= 1):
             raise ValueError(f"prior is {prior!r}; q of the own class must be in (0, 1], or a rule in words")
         elif margin is not None:
             raise ValueError(f"prior is the number {prior}, so margin must be null (None), not {margin}")
