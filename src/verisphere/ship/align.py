@@ -178,7 +178,7 @@ def align_photos(
             outcomes, encoded = [], b""
             for place, face in zip(piece, faces, strict=False):
                 lines, parts = _outcome(files.names[place], crops[place], face, suffix, every_face)
-                images = [_encoded(pixels, image_format) for pixels in parts]
+                images = [image_file(pixels, image_format) for pixels in parts]
                 outcomes.append((face.faces > 1 and bool(images), lines, [*map(len, images)]))
                 encoded += b"".join(images)
             text = json.dumps(outcomes).encode()
@@ -280,7 +280,8 @@ def _read_listed(landmarks: Path, photos: Sequence[str], source: Path) -> dict[s
 # --- writing ---
 
 
-def _encoded(pixels: Pixels, image_format: ImageFormat) -> bytes:
+def image_file(pixels: Pixels, image_format: ImageFormat) -> bytes:
+    """A crop as an image file."""
     data = io.BytesIO()
     if image_format == "png":
         Image.fromarray(pixels).save(data, "PNG")

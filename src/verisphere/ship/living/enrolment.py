@@ -1,12 +1,10 @@
 """Photographs for a living gallery: found in folders and archives or read as rows, and compared with its people."""
 
 import hashlib
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from verisphere.base.identity import names_taken
 from verisphere.base.provenance import check_recorded
@@ -21,6 +19,7 @@ from verisphere.files.results import Result
 from verisphere.files.sharded import digest_of_embeddings
 from verisphere.models.folder import Model
 from verisphere.score import unit_rows
+from verisphere.ship.align import image_file
 from verisphere.ship.deciding import Match
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Skipped, file_contents
 from verisphere.ship.gate import gate_of
@@ -130,9 +129,7 @@ def new_photographs(
 def png(face: FaceOfPhotograph) -> bytes:
     """The aligned crop of a face as a PNG file."""
     assert face.pixels is not None
-    file = io.BytesIO()
-    Image.fromarray(face.pixels).save(file, "PNG")
-    return file.getvalue()
+    return image_file(face.pixels, "png")
 
 
 @dataclass(frozen=True)
