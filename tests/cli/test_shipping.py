@@ -133,7 +133,7 @@ def test_a_run_its_model_folder_and_its_onnx_file_give_the_same_embeddings(place
         assert "72 images of 24 people" in says("embed", model, faces, "--out", out, "--workers", 0)
         found, expected = read_embeddings(out), read_embeddings(place / "run" / "others.npz")
         assert np.allclose(found.embeddings, expected.embeddings, atol=1e-4)
-        assert found.origin == expected.origin
+        assert found.origin == replace(expected.origin, template="arcface_112x112")  # a run names none
 
 
 def test_an_onnx_file_flips_as_it_was_exported(place, refused, tmp_path):

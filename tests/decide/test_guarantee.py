@@ -55,6 +55,7 @@ def test_the_threshold_is_the_score_of_its_rank_in_any_order():
         "assumption": None,
         "domains": (),
         "frr": None,
+        "weak_checks": "",
     }
     assert independent_threshold(scores, "0.3", "confident").confidence == 0.95  # 0.7 ** 9 = 0.0404
 
