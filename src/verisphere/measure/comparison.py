@@ -70,11 +70,7 @@ def listed_against(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> list[Difference]:
-    """Accuracy of one list of pairs, and TAR at each target FAR, against another model.
-
-    Both models' thresholds are found by the rule `at_most`. `people` are the two of each pair, and `file` is that of
-    the other model.
-    """
+    """Accuracy of one list of pairs, and TAR at each target FAR, against another model."""
     genuine = ours.scores.genuine
     interval = accuracy_difference(ours.right_decisions, theirs.right_decisions, people, ours.weights, redrawing)
     right = ours.right_decisions > 0, theirs.right_decisions > 0

@@ -82,7 +82,6 @@ class Cost(Result):
         bytes: bytes of the rows that are read, or of the pieces of images that are kept.
         memory: bytes of memory of one process.
         mapped: bytes of mapped files in the folder of temporary files.
-        rate: the rate that the hours are by, in words.
     """
 
     source: str
@@ -136,9 +135,7 @@ def cost_of(
 ) -> Cost:
     """What a command would take of embeddings files, whose rows are not read.
 
-    Files are compared as one set, those of a report each by itself, with `others`, of galleries or of distractors, and
-    so often as there are passes, and then with their counterparts `against` by other models. `listed` pairs are read
-    from lists, and `products` are further pairs, of templates. Where not all rows are `held` at once, it says how many.
+    `listed` pairs are read from lists, and `products` are further pairs, of templates.
     """
     named = {path: _size(path, ending) for path in (*paths, *others, *against)}
     dim, enrolled = named[paths[0]][1], sum(named[path][0] for path in others)

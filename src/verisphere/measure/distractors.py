@@ -44,10 +44,6 @@ class DistractorOptions:
 
     Attributes:
         screen: type of the products that screen; changes speed, never a figure.
-        noisy_probes, noisy_distractors: lists of the images that are excluded.
-        probe_list, distractor_list: lists of the images to use; for a matrix of features, the list of its rows.
-        ending: ending of the names of feature files.
-        feature_norm: pooling of the rows of a template, where a file has templates or media.
     """
 
     ranks: Sequence[int] = (1,)
@@ -73,14 +69,7 @@ class DistractorOptions:
 
 @dataclass(frozen=True, eq=False)
 class DistractorEvaluation(Result):
-    """The results of one call of `verisphere evaluate distractors`.
-
-    Attributes:
-        scores: scores that the figures were computed from; not part of the JSON.
-        notes: other differences between the lists and the files.
-        implausible: reasons why the probes cannot be those of a working model with right labels, or the first rows of a
-            file of distractors those of different faces.
-    """
+    """The results of one call of `verisphere evaluate distractors`."""
 
     protocol: str
     result: DistractorResult
@@ -132,12 +121,7 @@ class DistractorEvaluation(Result):
 def evaluate_distractors(
     layout: str, probes: Path, distractors: Sequence[Path], options: DistractorOptions = DistractorOptions()
 ) -> DistractorEvaluation:
-    """Figures of probes among distractors: rank-k identification and verification, and identification at a threshold.
-
-    `layout` is megaface, or trillion-pairs by the reading that docs/protocols.md states. Probes are an embeddings file,
-    or features with `options.probe_list`; distractors are embeddings files, matrices of features or folders of feature
-    files, read one after the other.
-    """
+    """Figures of probes among distractors: rank-k identification, verification, and identification at a threshold."""
     check_paths(distractors, options)
     notes: list[str] = []
     shown_probes, source = _probes(probes, options, notes)

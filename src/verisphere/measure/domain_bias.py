@@ -42,11 +42,7 @@ class DomainPeople:
 
 
 def domain_people(embeddings: Embeddings) -> tuple[dict[str, DomainPeople], int]:
-    """The people of each domain, by its name, and the number of people in the set.
-
-    Embeddings are scaled to length 1, and so is the mean of a person's embeddings. A person with images in several
-    domains belongs to each of them, under one number.
-    """
+    """The people of each domain, by its name, and the number of people in the set."""
     if embeddings.domains is None:
         raise ValueError("the embeddings have no domains")
     rows = unit(torch.from_numpy(embeddings.embeddings).double())

@@ -71,12 +71,9 @@ class Options:
     """The options of every kind of evaluation; see `threshold_at` and `one_threshold`.
 
     Attributes:
-        intervals: redraw people for the interval of each figure.
         alpha: weight of FAR against FRR in the differences of groups.
-        screen: type of the products that screen all pairs; None chooses by a sample.
         points_only: find only operating points of listed pairs, which needs no score of each pair.
         keep_repeated: count listed pairs of an image with itself, and pairs that are listed twice.
-        feature_norm: pooling of the rows of a template, where a file has templates or media.
         by_person: also find each person's own error rates at each threshold.
         for_domains: the options that the caller wrote and that only the one threshold of domains reads.
     """
@@ -118,11 +115,7 @@ def refuse_without_domains(options: Options, domains: bool, source: object) -> N
 
 
 def evaluate_scores(path: Path, options: Options) -> Evaluation:
-    """Figures of a scores file; with a domain column also at one threshold.
-
-    `options.calibration` is another scores file, whose impostors alone set the common threshold. People are unknown, so
-    there are no intervals over them.
-    """
+    """Figures of a scores file; with a domain column also at one threshold."""
     if options.intervals:
         raise ValueError(f"{path}: a scores file does not say who was compared, so no people can be redrawn")
     calibration, file, unlikely = None, None, list[str]()
@@ -333,8 +326,6 @@ def calibration_of(
     """All impostor pairs of the calibration file, made by the same model as `embeddings`.
 
     The record of the file follows, and the reasons why it cannot be that of a working model with right labels.
-    `origins` are those of the files of `embeddings`, each of which is compared with that of the calibration. With
-    `listed_domains` a list of pairs states the domains, so that the rows need none.
     """
     if options.calibration is None:
         return None, None, []

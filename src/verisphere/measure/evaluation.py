@@ -40,11 +40,8 @@ class Difference:
 
     Attributes:
         figure: `tar` at a target FAR, or `accuracy`.
-        rule: the rule by which each model's threshold at the FAR is found; None for accuracy.
         inside_noise: whether the interval contains zero: the difference may be chance.
         only_ours: number of comparisons that only our model decides correctly; for TAR, of genuine comparisons.
-        only_theirs: number of comparisons that only the other model decides correctly.
-        compared: number of all comparisons; for TAR, of all genuine comparisons.
     """
 
     figure: str
@@ -100,12 +97,9 @@ class Evaluation(Result):
     Attributes:
         accuracy: the accuracy of listed pairs; of several lists, that of all pairs in one list.
         domain_accuracy: the accuracy of each list, or of each group that a list states, over its own folds.
-        group_differences: differences of the domains, an entry for each entry of `one_threshold`.
-        intervals: intervals over redrawn people, if requested, for each target FAR that can be resolved.
         curve: the curve of all thresholds, if requested; not part of the JSON.
         people_known: whether the people of each comparison are known; not part of the JSON.
         by_person: each person's own error rates, if requested; the JSON has their spread and the worst decile.
-        notes: requested figures that were not computed, and why; how images were found; rows that were not used.
     """
 
     operating_points: tuple[OperatingPoint, ...]

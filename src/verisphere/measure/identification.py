@@ -54,8 +54,7 @@ from verisphere.score.top_k import top_k
 class PromisedRates:
     """The rates of a promised threshold in a gallery, of non-mated probes and of probes of enrolled people.
 
-    The bounds are exact binomial ones, which take probes as independent. `why_not` says why the promise does not cover
-    this gallery, empty where it does, and `notes` what weakens it.
+    The bounds are exact binomial ones, which take probes as independent.
     """
 
     fpir_target: str
@@ -136,7 +135,6 @@ class IdentificationOptions:
         fpirs: target FPIRs; if empty, only closed-set ranks are computed.
         open_rank: highest rank at which a mate counts in open-set points.
         top: number of images of the gallery to list for each probe.
-        feature_norm: pooling of the rows of a template, where a file has templates or media.
         by_image: whether to rank also the images of the gallery instead of its people; see `ranked_by_image`.
     """
 
@@ -190,14 +188,7 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class IdentificationEvaluation(Result):
-    """The results of one call of `verisphere evaluate identification`.
-
-    Attributes:
-        split: the draw of probes and galleries; None if they were given as files.
-        candidates: the best images of each gallery; empty unless `options.top` asks for them.
-        notes: differences between the files.
-        promised: the rates at the thresholds of the calibration in each gallery; empty without one.
-    """
+    """The results of one call of `verisphere evaluate identification`."""
 
     result: IdentificationResult
     sources: tuple[EvaluatedFile, ...]
@@ -353,10 +344,7 @@ def evaluate_split(
     seed: int = 0,
     galleries: int = 1,
 ) -> IdentificationEvaluation:
-    """Figures of one file, from which probes and galleries are drawn.
-
-    `seed` is that of the first gallery's draw; the other galleries have the following seeds. See `split_gallery`.
-    """
+    """Figures of one file, from which probes and galleries are drawn."""
     seeds = gallery_seeds(seed, galleries)
     whole = read_known_people(path, options.feature_norm)
     searches = []

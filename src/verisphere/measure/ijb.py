@@ -63,11 +63,7 @@ def subjects_of_templates(
 def groups_of_templates(
     templates: Embeddings, files: IjbFiles, group_by: str | None, group_names: Mapping[str, str] | None
 ) -> tuple[dict[str, np.ndarray] | None, list[str]]:
-    """The templates of each group, None without covariates; and notes on the templates that have no group.
-
-    Values of the column `group_by` of the covariates are groups; those without a name in `group_names` keep their
-    spelling.
-    """
+    """The templates of each group, None without covariates; and notes on the templates that have no group."""
     if files.covariates is None or group_by is None:
         return None, []
     covariate = read_covariate(files.covariates, group_by)
@@ -134,11 +130,7 @@ class IjbOptions:
 
     Attributes:
         fpirs: target FPIRs of each gallery; if empty, only closed-set ranks are computed.
-        feature_norm: pooling of the rows of a template: unchanged, or at length 1.
-        keep_repeated: count listed pairs of a template with itself, and pairs that are listed twice.
-        group_by: column of the covariates whose values are groups; None for no groups.
         group_names: names of values, such as `F` for `0`; other values keep their spelling.
-        skip_empty: exclude groups without genuine or without impostor pairs.
     """
 
     fars: Sequence[Far] = FARS
@@ -263,8 +255,7 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
 class _Pooled:
     """Templates in memory, without their faces, which take more memory.
 
-    They are named by their numbers, ascending, and have their people if known, else `NOBODY`. `notes` are on rows that
-    were counted but not used.
+    They are named by their numbers, ascending, and have their people if known, else `NOBODY`.
     """
 
     templates: Embeddings

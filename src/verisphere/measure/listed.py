@@ -1,8 +1,4 @@
-"""Evaluates embeddings files on lists of image pairs.
-
-The result holds the k-fold accuracy, TAR at each FAR and, if they are asked for, intervals over redrawn people
-(a bootstrap), thresholds of a calibration set, the curve, and differences to further models on the same images.
-"""
+"""Evaluates embeddings files on lists of image pairs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -51,9 +47,7 @@ def evaluate_pairs(
     its pack gives them. A pair with an image of `NOBODY` has the label that the list states.
 
     Several lists are pooled into one, in which each list is a domain by the name of its file: fold i of the pooled list
-    is the i-th folds of all lists together. A list with groups of its own has a domain for each. `path` is one
-    embeddings file for all lists, or one for each; `against` has other models' embeddings of the same images, each in
-    one file for all lists.
+    is the i-th folds of all lists together. A list with groups of its own has a domain for each.
     """
     paths, lists = _several(path), _several(pairs)
     check_lists(paths, lists, options, against)
@@ -180,7 +174,6 @@ def _rows(
     """The rows and pairs of all lists as one list, and the files of the lists.
 
     A list of millions of pairs takes much memory until it is positions of rows, so each is dropped before the next.
-    `redrawn` states whether people are to be redrawn.
     """
     parts: list[tuple[Path, ListedRows]] = []
     sources: list[EvaluatedFile] = []

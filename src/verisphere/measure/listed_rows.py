@@ -23,8 +23,7 @@ from verisphere.score.templates import templates_of
 class ListedRows:
     """A list of pairs with the rows that it compares.
 
-    The pairs are positions among the rows, and `people` numbers from 0. `notes` tell a reader of the figures how the
-    rows were found.
+    The pairs are positions among the rows, and `people` numbers from 0.
     """
 
     embeddings: Embeddings
@@ -46,8 +45,7 @@ def rows_of_list(
 
     The images of a list are found by `PairList.positions_and_note`. The videos of a list of videos are the mean of
     their frames, which are the images in the folder of that name; if the embeddings have media or templates, these are
-    the videos. If the list names its people, its names are used. `keep_repeated` counts pairs of an image with itself,
-    and pairs that are listed twice, and adds a note on them.
+    the videos. If the list names its people, its names are used.
     """
     notes: list[str] = []
     if listed.people is not None:

@@ -30,9 +30,6 @@ class DropAtFar:
     """Both models at a target FAR, over all pairs of the same images.
 
     Attributes:
-        float32: the model in float32, at its own threshold.
-        smaller: the smaller model, at its own threshold.
-        at_float32_threshold: the smaller model, at the threshold of the model in float32.
         drop: TAR in float32 minus TAR of the smaller model, with its 95 % interval over redrawn people, the same for
             both; None if the impostors are too few for the FAR, or too many to be held.
     """
@@ -58,9 +55,6 @@ class PrecisionDrop:
 
     Attributes:
         ranges: images of the same set that set the ranges of int8, which are not measured; None for fp16.
-        bytes_float32, bytes_smaller: lengths of the two ONNX graphs.
-        cosine_mean, cosine_lowest: over images, of the cosine between the embeddings by the two models.
-        flip: whether the embedding of the mirror image was added, in both precisions; None in older files.
     """
 
     precision: SmallerPrecision

@@ -18,11 +18,7 @@ BATCH = 64
 
 
 def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, progress: Progress = quietly) -> str:
-    """Write faces as PNG into a zip archive, one folder a person.
-
-    The archive also has `truth.csv`, with the true person of each image, and `images.json`, which states that they are
-    drawn. `sheet` receives the first images of the first people as one PNG. Returns a line that describes the files.
-    """
+    """Write faces as PNG into a zip archive, one folder a person."""
     if path.suffix.lower() != ".zip":
         raise ValueError(f"{path}: rendered faces are written into an archive that ends in .zip")
     if sheet is not None and sheet.suffix.lower() != ".png":

@@ -26,7 +26,6 @@ class Figure:
     """The identity of a figure.
 
     Attributes:
-        measured: name of the set.
         name: `tar` over all pairs; for one threshold `gamma`, `tar_std_over_domains`, `neg_log10_far_std_over_domains`,
             `one_threshold` and, for one domain, `domain_tar`, `domain_far`, `domain_threshold`; `accuracy` over the
             folds of listed or drawn pairs; `domain_bias`, the distance of the people of the domains from those of an
@@ -43,10 +42,7 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class SetFigures:
-    """The figures of one training on one set, and over redrawn people those by which arms are compared.
-
-    `below_resolution` has the target FARs that are too low for the number of impostor pairs.
-    """
+    """The figures of one training on one set, and over redrawn people those by which arms are compared."""
 
     values: dict[Figure, float]
     redrawn: dict[Figure, Redrawn]
@@ -57,10 +53,7 @@ class SetFigures:
 def set_figures(
     name: str, asked: MeasuredSet, embeddings: Embeddings, redrawing: Redrawing, anchor: str | None = None
 ) -> SetFigures:
-    """The figures of a model's embeddings of a set.
-
-    `anchor` is the domain with which the others are compared (`bias_of_domains`); None does not compare them.
-    """
+    """The figures of a model's embeddings of a set."""
     embeddings = known_people(embeddings, name)
     pairs = PairsOfSet(embeddings if asked.one_far is not None else replace(embeddings, domains=None))
     points = all_pairs(pairs, asked.far).operating_points

@@ -45,10 +45,7 @@ def note_kinds(sets: Iterable[tuple[str, Embeddings]]) -> tuple[str, ...]:
 
 
 def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings, any_person: bool = False) -> None:
-    """Refuse two sides of a comparison that were made differently, or that have an image in common.
-
-    Images may be compared without regard to the person (`any_person`) that each side states.
-    """
+    """Refuse two sides of a comparison that were made differently, or that have an image in common."""
     check_alike(probes, shown.embeddings.shape[1], shown.origin, gallery, enrolled.embeddings.shape[1], enrolled.origin)
     _, left, right = np.intersect1d(shown.names, enrolled.names, assume_unique=True, return_indices=True)
     before, after = shown.embeddings[left], enrolled.embeddings[right]

@@ -33,8 +33,7 @@ _DIGEST = 16  # bytes of the digest by which images are compared
 class Conversion(Result):
     """The result of a conversion.
 
-    `source` and `target` are formats. The manifest holds the `carried` columns because the format cannot. `terms` is a
-    line on the published set that the name of the source refers to; empty for any other name.
+    The manifest holds the `carried` columns because the format cannot.
     """
 
     source: str
@@ -70,11 +69,9 @@ def convert(
 ) -> Conversion:
     """Writes the images of a pack in another format, in their order, with their bytes unchanged.
 
-    Names of people are copied as they are written, unless `names_taken` says `merge`; a warning names those that other
-    readers refuse. A manifest beside `out` holds the SHA-256 of every written file, and the names, identities, domains
-    and order that the format cannot hold. Before anything has its final name, the new pack is read back and compared
-    with the source: names, identities, domains, and a digest of the bytes of every image. `to` None takes the format
-    from the suffix of `out`, or writes a folder if no format has that suffix. `people` is a list of the people to keep.
+    Before anything has its final name, the new pack is read back and compared with the source: names, identities,
+    domains, and a digest of the bytes of every image. Names of people are copied as they are written, unless
+    `names_taken` says `merge`.
     """
     origin = format_of(source)
     target = target_format(out, to)

@@ -40,10 +40,7 @@ class Info(Result):
     """A data set in figures.
 
     Attributes:
-        format: name of the format; for a data set that a file describes, the path of its class.
         nobody: number of images without a known person (identity -1).
-        domains: number of images of each domain, by falling number; None for a set without domains.
-        images_per_identity: the numbers of images per person; None if no image shows a known person.
         bytes: size of all images together, as they are encoded; None where the index does not state them.
         known_set: the published set that the name refers to; None for any other name.
     """

@@ -1,8 +1,4 @@
-"""Distributions of a data set, as figure 9 of ArcFace (Deng et al. 2019, arXiv:1801.07698v4) shows them.
-
-Labels and landmarks give two of its five panels (gender, race, yaw, age, images per identity): images per identity, and
-yaw. Domains, where a set has them, are shown as groups.
-"""
+"""Distributions of a data set: two of the five in figure 9 of ArcFace (Deng et al. 2019, arXiv:1801.07698v4)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +28,6 @@ class Interval:
     Attributes:
         first: smallest value, included.
         last: largest value, included for images, excluded for degrees.
-        count: number of people, or of images.
         images: number of images of these people; None in a histogram of images.
     """
 
@@ -47,10 +42,8 @@ class Statistics(Result):
     """The distributions of a data set.
 
     Attributes:
-        images_per_identity: number of people in each interval of images.
         yaw: number of images in each interval of degrees; None without landmarks.
-        yaw_images: number of images with a yaw; 0 without landmarks.
-        yaw_within_30: share of these images between -30 and 30 degrees; None without any.
+        yaw_within_30: share of the images with a yaw between -30 and 30 degrees; None without any.
         yaw_estimator: formula of the yaw; empty without landmarks.
     """
 
@@ -118,11 +111,7 @@ def _share(count: int, total: int) -> str:
 
 
 def data_statistics(path: Path, landmarks: Path | None = None, trust: bool = False) -> Statistics:
-    """The distributions of a data set, from its index and a file of landmarks; no image is read.
-
-    `landmarks` is a file of five points for each photograph, whose name is that of the image, if need be with another
-    suffix; None omits the yaw. `trust` allows a class from outside verisphere, whose code runs.
-    """
+    """The distributions of a data set, from its index and a file of landmarks; no image is read."""
     faces = open_faces(path, trust=trust)
     counts = images_of_people(faces.identities)
     yaws = np.empty(0)

@@ -82,9 +82,8 @@ def _wrong_text(name: str) -> str:
 def repeated_images(pack: Pack, digests: UInt64[np.ndarray, "images 2"]) -> Iterator[tuple[int, int, bool]]:
     """Images with the bytes of an earlier one.
 
-    `digests` has 128 bits of each image, zeros for one that cannot be read. Yields, equal images together and in order:
-    the position of the image; that of an earlier image with these bytes, if possible of the same identity; and whether
-    no earlier one has the same identity, which is label noise.
+    Equal images stand together and in order. Yields the position of the image; that of an earlier one with these bytes,
+    if possible of the same identity; and whether no earlier one has the same identity, which is label noise.
     """
     order = np.lexsort((digests[:, 1], digests[:, 0]))  # a stable sort: equal digests stay in the order of the pack
     ordered = digests[order]
@@ -147,11 +146,7 @@ _NOT_SEEN = 0  # as width and height: the image could not be decoded
 
 @dataclass(frozen=True)
 class Verification(Result):
-    """The faults of a data set.
-
-    Numbers are None where the pack cannot be opened. `notes` are findings that may be intended: images of other
-    sizes, repeated images of one person, photographs that are not read.
-    """
+    """The faults of a data set."""
 
     format: str
     path: str
@@ -184,9 +179,7 @@ def _more(number: int, what: str) -> list[str]:
 def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: Progress = quietly) -> Verification:
     """Finds every fault of a data set.
 
-    First the structure of the format (`Format.faults`) and the manifest. Then, where the pack can be opened, each image
-    is read and decoded, and the labels are checked. Memory for a large set: about 50 bytes an image, beside its index
-    and the faults. `allow_single` accepts identities with one image, as in a set for evaluation.
+    Memory for a large set: about 50 bytes an image, beside its index and the faults.
     """
     form = format_of(path)
     faults = list(progress(form.faults(path), "structure"))
@@ -269,10 +262,7 @@ class _Images(Dataset[_Seen]):
 
 
 def png_damage(data: bytes) -> str:
-    """Where a PNG's checksums, which decoding does not compare, show damage; empty for none, and for no PNG.
-
-    Layout: a signature of 8 bytes, then chunks of size, kind, content and CRC-32 up to IEND (RFC 2083, section 3).
-    """
+    """Where a PNG's checksums, which decoding does not compare, show damage; empty for none, and for no PNG."""
     if not data.startswith(b"\x89PNG\r\n\x1a\n"):
         return ""
     begin, kind = 8, b""

@@ -163,12 +163,7 @@ def all_pairs(
     skip_empty: bool = False,
     progress: Progress = quietly,
 ) -> AllPairsResult:
-    """Every two embeddings compared once, genuine where their identities agree.
-
-    The domains of the set, if any, are also compared at one threshold. `union` `within` excludes impostor pairs across
-    domains from it; if `calibration` is given, only its impostor pairs determine it; `skip_empty` skips domains without
-    impostors or genuine pairs.
-    """
+    """Every two embeddings compared once, genuine where their identities agree."""
     pairs = embeddings if isinstance(embeddings, PairsOfSet) else PairsOfSet(embeddings, progress)
     genuine = ordered(pairs.everything(genuine=True), "genuine")
     impostor = ordered(pairs.everything(genuine=False), "impostor")

@@ -18,10 +18,7 @@ ROWS_AT_ONCE = 1 << 13
 
 @dataclass(frozen=True)
 class ByImage:
-    """The ranks of the images of the mated probes' people among all images.
-
-    `ranks` has the share of the mated probes with an image of their person among the k best images, for each k.
-    """
+    """The ranks of the images of the mated probes' people among all images."""
 
     mean_average_precision: float
     mated_total: int

@@ -45,8 +45,6 @@ class DistractorScores:
     Attributes:
         searches: a search for each ordered pair of two photos of one person, the probe and the mate; `stranger` has the
             best distractor of each probe photo, as of a search without a mate.
-        genuine: score of each unordered pair of two photos of one person.
-        impostor: scores of all pairs of a probe photo and a distractor.
     """
 
     searches: ProbeScores
@@ -61,8 +59,6 @@ class DistractorResult:
     Attributes:
         alone: number of photos whose person has no other photo: they have no mate, and occur only in impostor pairs.
         searches: number of (probe, mate) pairs, both orders counted.
-        ranks: share of the searches whose mate is found up to each rank.
-        identification_points: share of the searches whose mate is first and passes, at each target FPIR.
     """
 
     people: int

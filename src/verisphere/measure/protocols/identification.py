@@ -77,11 +77,7 @@ def identification(
     rule: Rule = "at_most",
     open_rank: int = 1,
 ) -> IdentificationResult:
-    """Open-set points and closed-set ranks of each gallery, then averaged.
-
-    `scores` has for each gallery the probes' scores and the number of its images. Without FPIRs only ranks are
-    computed; `open_rank` is the highest rank at which a mate counts in open-set points.
-    """
+    """Open-set points and closed-set ranks of each gallery, then averaged."""
     galleries = {}
     for name, (probe_scores, images) in scores.items():
         galleries[name] = GalleryResult(

@@ -25,12 +25,7 @@ def template_pairs(
     keep_repeated: bool = False,
     skip_empty: bool = False,
 ) -> tuple[tuple[OperatingPoint, ...], tuple[OneThreshold, ...] | None]:
-    """Operating points of all listed pairs, and, where there are groups, each group at their threshold and its own.
-
-    `groups` has for each group True for each template of it. `keep_repeated` counts pairs of a template with itself,
-    and pairs that are listed twice, and `skip_empty` excludes groups without genuine or without impostor pairs, instead
-    of refusing them.
-    """
+    """Operating points of all listed pairs, and, where there are groups, each group at their threshold and its own."""
     pairs, genuine, impostor = listed_order(templates, comparisons, fars, progress, keep_repeated)
     points = tuple(operating_point(genuine, impostor, far, rule) for far in fars)
     if groups is None:

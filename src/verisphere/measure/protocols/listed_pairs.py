@@ -23,7 +23,6 @@ class Repeated:
 
     Attributes:
         first_same_image: position of the first pair of an image with itself; 0 without one.
-        again: number of pairs that were listed before, in either order.
         first_again: positions of the first pair that is listed again and of its next occurrence; (0, 0) without one.
     """
 
@@ -183,10 +182,7 @@ def listed_pairs(
     rule: Rule = "at_most",
     keep_repeated: bool = False,
 ) -> ListedPairsResult:
-    """Accuracy over folds and operating points of listed pairs.
-
-    `keep_repeated` counts pairs of an image with itself, and pairs that are listed twice, instead of refusing them.
-    """
+    """Accuracy over folds and operating points of listed pairs."""
     if not keep_repeated:
         refuse_repeated(embeddings, comparisons)
     scores = score_listed(embeddings, comparisons)

@@ -17,7 +17,6 @@ class PeopleOfSet:
     """The error rates of the people of a set at each threshold, and how they spread.
 
     Attributes:
-        counts: counts of each person's comparisons at each threshold, in the order of the operating points.
         opis: inconsistency between the thresholds of the highest and the lowest FAR; None where these are the same, or
             nobody has both kinds of comparison.
     """

@@ -41,8 +41,7 @@ def intervals_of_set(
 ) -> tuple[PointIntervals, ...]:
     """TAR, threshold, and FAR at it, over all pairs at each target FAR, with their intervals over redrawn people.
 
-    How often such an interval contains the true value is measured, not guaranteed: see docs/uncertainty.md. Memory
-    grows with the largest FAR.
+    How often such an interval contains the true value is measured, not guaranteed: see docs/uncertainty.md.
     """
     if not fars:
         return ()

@@ -40,10 +40,7 @@ class EmbedOnce:
     _rows: dict[bytes, tuple[Path, int]] = field(default_factory=dict)
 
     def write(self, name: str, images: SetImages) -> Path:
-        """The embeddings file of these images, `name`.npz; an equal file of an earlier run is used unchanged.
-
-        Beside it `name`.images.txt lists a digest and the name of each image, which a later run compares.
-        """
+        """The embeddings file of these images, `name`.npz; an equal file of an earlier run is used unchanged."""
         path, record = self.folder / f"{name}.npz", self.folder / f"{name}.images.txt"
         keys: list[bytes] = []
         parts = ranges(len(images), _AT_ONCE)

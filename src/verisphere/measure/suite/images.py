@@ -32,9 +32,7 @@ class SetImages:
     """The images of one embeddings file, in the order of its rows.
 
     Attributes:
-        names: name of each image, as the lists of the set spell it.
         identities: person on each image; `NOBODY` if only the list states who is compared.
-        templates: the video of each image, if a list compares videos.
         points: (x, y) of the five landmarks of each image, if the images are loose crops that must still be aligned.
     """
 
@@ -94,8 +92,7 @@ class SetFaces(Faces):
 def places_of_images(place: Path, root: Path) -> Iterator[Path]:
     """The places in which the images of a set are looked for, in this order.
 
-    The places are the folder of the set, the archives in it, and then the other folders and archives of the suite,
-    since SLLFW's list, for example, names images of LFW.
+    SLLFW's list, for example, names images of LFW, so the other folders and archives of the suite follow.
     """
     yield place
     yield from sorted(place.glob("*.zip"))
@@ -115,8 +112,7 @@ def find_images(
 
     If the names fit below several folders, the folder with most of them is used; among equal ones the folder with
     `align` in its name, then the higher one. Of several files there that differ in their suffixes, the one with the
-    suffix of the list is used. With `folders` each name is that of a folder of frames. Returns the place of the images,
-    the files there, and for each name the positions of its files: one, or those of its frames.
+    suffix of the list is used. With `folders` each name is that of a folder of frames.
     """
     wanted = [_key(name, folders) for name in names]
     searched = set(wanted)

@@ -30,10 +30,7 @@ class OverSets:
 
 
 def figures_of(fields: Mapping[str, Any]) -> Figures:
-    """The figures in the fields of a result, by names that all kinds of evaluation share.
-
-    A TAR or TPIR that too few comparisons can show (`below_resolution`) has no entry.
-    """
+    """The figures in the fields of a result, by names that all kinds of evaluation share."""
     figures: Figures = {}
     if (accuracy := fields.get("accuracy")) is not None:
         figures |= {"accuracy": accuracy.mean, "standard deviation": accuracy.std}
@@ -97,10 +94,7 @@ class SetResult:
     """One set of a suite.
 
     Attributes:
-        place: folder or file of the set, below the folder of the suite.
         command: the words of the command that repeats the evaluation by hand.
-        error: the reason why it could not be evaluated; empty if it was.
-        notes: remarks on peculiarities of the published lists.
     """
 
     place: str
@@ -129,10 +123,7 @@ class SuiteResult(Result):
     """The results of one call of `verisphere evaluate suite`.
 
     Attributes:
-        model: the model that was given; None if the embeddings existed already.
         sets: every set that was found, by name, and `combined` at the end.
-        reused: number of rows that were copied from equal images, or from a file of an earlier run.
-        unknown: sub-folders and files in which no set is recognised.
     """
 
     folder: Path

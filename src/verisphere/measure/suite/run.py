@@ -41,8 +41,7 @@ def run_suite(
     """Evaluate every set of a folder; one that cannot be evaluated is recorded, and the others continue.
 
     The folder has a sub-folder for each set, and verification sets of InsightFace (.bin) beside them. Without a model
-    the existing files in the folder `embeddings` are measured; without that folder, new ones are temporary. `trust`
-    allows a network from outside verisphere, whose code runs. See `verisphere.models.embed`.
+    the existing files in the folder `embeddings` are measured; without that folder, new ones are temporary.
     """
     if not folder.is_dir():
         raise FileNotFoundError(

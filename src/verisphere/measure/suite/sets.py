@@ -1,9 +1,4 @@
-"""The table of published sets: how each is recognised in a folder, and the function that finds it.
-
-There are sets with lists of pairs (the LFW family, verification sets of InsightFace), of templates, which are several
-images of a person (IJB-B and IJB-C), of galleries with distractors (TinyFace, MegaFace), and of groups of people (MFR,
-OneFace). A task names the images to embed, the evaluation of their embeddings, and the command that does the same.
-"""
+"""The table of published sets: how each is recognised in a folder, and the function that finds it."""
 
 import logging
 import os

@@ -42,8 +42,6 @@ class Task:
             below the folder of the suite.
         evaluate: the evaluation of the embeddings files, in the order of `parts`.
         command: the words of the command that repeats the evaluation, from the paths of the embeddings files.
-        pairs: the lists of pairs that it compares; empty for other evaluations.
-        notes: remarks on peculiarities of the published lists.
     """
 
     name: str
