@@ -311,11 +311,7 @@ def adopt_weights(
     published: str | None = None,
     licence: str | None = None,
 ) -> AdoptResult:
-    """Create a model folder from another project's checkpoint; the folder appears only after the network has run.
-
-    The project (`source`, a name in `SOURCES`) determines the pixels that the network takes. The folder also holds
-    `backbone.yaml`, a base for a recipe that trains the network further.
-    """
+    """Create a model folder from another project's checkpoint; the folder appears only after the network has run."""
     refuse_place(out, [], [path])
     backbone, weights = read_foreign_weights(path, source)
     network = build_backbone(backbone)

@@ -61,8 +61,7 @@ class AlignResult(Result):
 
     On those with `several` faces the most central one was cropped. The list `skipped` has the photos that `no_face`,
     `unreadable` and `other_format` count, in the source's order; `unused` are listed with landmarks, but not there.
-    People are folders with a crop; `for_far` is the FAR of the threshold for which they were to be counted. Where every
-    face was cropped, `crops` is their number.
+    People are folders with a crop.
     """
 
     source: str
@@ -126,19 +125,10 @@ def align_photos(
 
     A crop has the path of its photo with the suffix of its format; where paths of photos differ only in the suffix, the
     crops keep it, as in `a.jpg.png` and `a.bmp.png`. A photo that cannot be read, or shows no face, is skipped.
-    `align.csv`, in the result, lists every photo with the name of its crop, status (aligned, no face, unreadable, other
-    format), reason, number of faces, and box, landmarks and score of the cropped face; `images.json` records the
-    alignment. The result, an archive if it ends in .zip and else a folder, appears completely or not at all.
-
-    With a file of landmarks no face is searched for. Of the formats, png keeps each pixel, and jpg (quality 95) has
-    about a third of the size and keeps the names of .jpg photos, which lists of pairs use. A detector that is given as
-    an object has its own `min_face`. For a FAR, people are counted first, a folder a person; see `enough_people`.
+    The result, an archive if it ends in .zip and else a folder, appears completely or not at all.
 
     The ranks of a launch share the photos where `verisphere align` was launched so; PartEnded is then raised on all but
     rank 0, which writes.
-
-    With `every_face` all faces of a photo are cropped, the most central first, as `photo_1.png`, `photo_2.png` and so
-    on, each with a line in `align.csv`; and `photographs.csv` has the photo of each crop.
     """
     check_word("image_format", image_format, ImageFormat)
     if landmarks is not None and detector is not None:

@@ -31,7 +31,6 @@ class BorrowedThreshold(OperatingPoint):
 
     Attributes:
         people, images: number of its people and of their images, all of whose pairs were compared.
-        about: how the set was aligned and is related to the training, source and licences of the model, in words.
     """
 
     measured_on: str
@@ -108,8 +107,6 @@ class CatalogueEntry:
 
     Attributes:
         sha256: digest of its file; a file with weights beside it is taken together with them.
-        source: whence it came, without an address.
-        licence_of_weights, licence_of_data: terms of the weights, and of the images that they were trained on.
     """
 
     sha256: str

@@ -123,10 +123,6 @@ class Choice:
     for it, one that was promised for two photographs does: a person passes by the rule of `verify`.
 
     Attributes:
-        far: target FAR of the threshold for two photographs; required to use one of several.
-        fpir: target FPIR of the threshold of the gallery; required where there are several.
-        calibration: calibration of the gallery, a file of `verisphere calibrate --gallery`.
-        cohort: embeddings of the cohort of this calibration, if it has one.
         accept_pair_threshold: accept a threshold for two photographs by which a stranger may be found with a chance of
             more than a tenth.
     """

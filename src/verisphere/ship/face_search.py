@@ -141,10 +141,7 @@ def detected_faces(template: str, detector: FaceDetector, *, others: bool = Fals
 
 
 def listed_faces(template: str, listed: Mapping[str, ListedFaces], file: Path, *, others: bool = False) -> FindFaces:
-    """Looks up the landmarks that a file lists for each photograph, and crops the faces as `detected_faces` does.
-
-    The function that is returned raises ValueError for landmarks outside their photograph.
-    """
+    """Looks up the landmarks that a file lists for each photograph, and crops the faces as `detected_faces` does."""
     target = template_named(template)
 
     def look_up(pixels: Pixels, name: str) -> FaceOfPhotograph:
@@ -202,8 +199,7 @@ def search_photographs(
 ) -> Iterator[FaceOfPhotograph]:
     """The face on each photograph, in order; a batch ends after each run of so many photographs that stay `together`.
 
-    While one batch is searched, a thread reads and decodes the next one, so at most two batches are in memory. A
-    photograph that cannot be read or decoded has that as its reason, and ends nothing.
+    While one batch is searched, a thread reads and decodes the next one, so at most two batches are in memory.
     """
     for batch in _one_ahead(_decoded(names, contents, at_once, together)):
         readable = [(name, found) for name, found in batch if isinstance(found, np.ndarray)]

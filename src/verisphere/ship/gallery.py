@@ -163,10 +163,7 @@ class StrangersInGallery:
         return self.calibration(fpirs, first.guarantee, [*kept, *verdicts], first.review.unfound, first.review.wrong)
 
     def suspicious(self, count: int, verdicts: Sequence[Verdict] = ()) -> list[Suspicious]:
-        """The strangers whose statistic is highest, each with the photograph that it is nearest to.
-
-        Pairs that were looked at before are skipped, as are strangers whom these verdicts removed.
-        """
+        """The strangers whose statistic is highest, each with the photograph that it is nearest to."""
         known, removed = {verdict.seal for verdict in verdicts}, self._removed(verdicts)
         pairs, nearest = list[Suspicious](), self.searched.photograph
         for row in np.argsort(-self.searched.statistic, kind="stable").tolist():

@@ -57,16 +57,10 @@ class Identification(Result):
     """The result of an identification.
 
     Attributes:
-        matches: the people who pass, best score first, at most as many as requested.
         passing: number of people who pass in total.
         best: the best person who does not pass, which shows the distance to the threshold; None where all pass, and
             where nobody is named by more than half of the photographs.
-        people: number of people in the gallery with a photograph that was compared.
-        left_out: people of the gallery without a photograph that could be used.
-        threshold: the threshold that decides: of this gallery, or for two photographs.
         promise, meaning, misses, training, drawn, notes: see `Verification`.
-        other_matches: matches of faces that are not the most central of their photograph, best first.
-        gallery_note: a note on the gallery; mostly empty.
     """
 
     matches: tuple[Match, ...]

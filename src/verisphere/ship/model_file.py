@@ -34,8 +34,6 @@ class ModelFile(Model):
     """A model that was opened from its file, with its entry of the catalogue; it has no `thresholds` and no promise.
 
     Attributes:
-        entry: the entry; None for a file that is none.
-        takes: one line about its input.
         probe: where there is no entry, what a probe on drawn faces found.
     """
 
@@ -125,9 +123,6 @@ class ScoreOnly(Result):
 
     Attributes:
         score: the score; of several the lower median.
-        comparisons: number of photographs of one side times that of the other.
-        model, sha256: the file, and the digest by which the catalogue does not know it.
-        takes, probe: what the model takes, and how a probe on drawn faces found it.
         people: number of people whose photographs a verdict takes.
     """
 

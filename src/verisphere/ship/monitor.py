@@ -59,7 +59,6 @@ class Monitor(Result):
             rate: FAR or FPIR of the promise; needed where there are several.
             reference: the file calibrated on; with it, scores of any two people are watched for being like its scores.
             genuine: the largest share of genuine pairs among these, at least 0 and below 1.
-            domains: whether each domain is also watched by itself.
         """
         if not 0 <= genuine < 1:
             raise ValueError(f"genuine must be at least 0 and below 1, got {genuine}")

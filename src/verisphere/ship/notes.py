@@ -105,10 +105,7 @@ def origins_of(model: Model, find: FindFaces) -> list[Origin]:
 
 
 def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | None, verb: str) -> list[str]:
-    """What weakens an answer because a file was made in another way than photographs are compared now.
-
-    The verb says what has to be done again. Where nothing is recorded there is nothing to say.
-    """
+    """What weakens an answer because a file was made in another way than photographs are compared now."""
     if origin is None:
         return []
     notes = [] if origin.preprocessing is not None else [f"the file {file.name} was {UNRECORDED}"]

@@ -69,11 +69,7 @@ def open_gallery(
     progress: Progress = quietly,
     check: Callable[[int, bool], object] | None = None,
 ) -> OpenedGallery:
-    """The people of an embeddings file, or of a folder or zip archive with a folder of photographs for each person.
-
-    Photographs need a model and what finds faces. Before any is embedded, `check` is called with the number of people
-    and whether one has several photographs; it may refuse.
-    """
+    """The people of an embeddings file, or of a folder or zip archive with a folder of photographs for each person."""
     if is_embeddings(gallery):
         return OpenedGallery(gallery, Gallery(read_known_people(gallery)))
     if model is None or find is None:

@@ -170,7 +170,6 @@ class Measured:
     """A way of giving pixels, and how far people's own scores stand out by it.
 
     Attributes:
-        pixels: the way.
         genuine: mean over people of the score of their own two images, from the mean of the impostor scores, in
             standard deviations of these.
         gain: mean over people of the difference to the declared way; 0 for this one itself.
@@ -339,10 +338,7 @@ def _embedded(network: OnnxNetwork, images: Tensor, way: Pixels) -> tuple[np.nda
 
 
 def standing_out(embeddings: Float64[np.ndarray, "images dim"]) -> Float64[np.ndarray, " people"]:
-    """Score of each person's two images, which are rows side by side, in standard deviations above the impostor mean.
-
-    Embeddings that cannot be compared, because they are equal or not finite, give 0.
-    """
+    """Score of each person's two images, rows side by side, in standard deviations above the impostor mean."""
     lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not (lengths > 0).all():
         return np.zeros(len(embeddings) // 2)

@@ -46,11 +46,7 @@ def write_review(
     faces: Path | None = None,
     trust: bool = False,
 ) -> str:
-    """Write the page and the list, and say what to do with them.
-
-    The pair that costs most stands first; those with a verdict are in the list alone. The folder is made, or is that of
-    an earlier review without a verdict. Without `faces`, the images are looked for where the embeddings say they were.
-    """
+    """Write the page and the list, and say what to do with them."""
     refuse_verdicts(folder)
     new = [pair for pair in pairs if not pair.verdict]
     names = [pair.photograph for pair in new], [pair.other for pair in new]

@@ -78,17 +78,10 @@ class Verification(Result):
         same: more than half of the comparisons passed (a single comparison: it passed).
         unsure: the score lies between the thresholds of the promised FAR and FRR; `same` is then false.
         score: the score; of several scores the lower median, which is above the threshold iff more than half are.
-        threshold: the threshold with its guarantee.
         promise: what is promised about strangers, and how many pairs of one person fail, as it is said to people.
         meaning: the exact wording of the guarantee, with the images of calibration and training.
         misses: the exact wording of the rate at which photographs of one person are rejected at this threshold.
-        training: the record of the training.
-        drawn: a note where the model was trained or calibrated on drawn faces; else empty.
         notes: what to know before the answer, printed first, in this order.
-        comparisons: number of photographs of one side times that of the other.
-        passed: number of comparisons with a score above the threshold.
-        other_pairs: comparisons that pass, of faces that are not the most central of their photograph.
-        probability: the probability that both show one person, where a prior was given.
     """
 
     same: bool

@@ -167,10 +167,7 @@ def _note_origin(before: Path, earlier: Origin | None, source: EvaluatedFile) ->
 def _links(
     options: ClusterOptions, row: dict[str, int], people: dict[str, str], confirmed: dict[str, str]
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]], Int64[np.ndarray, " rows"]]:
-    """The pairs of rows that show one person, and two, by all files, and the number of each row's confirmed person.
-
-    A confirmed face is also together with the first one of its person that is not confirmed.
-    """
+    """The pairs of rows that show one person, and two, by all files, and the number of each row's confirmed person."""
 
     def read(path: Path | None, other: str = "other") -> list[tuple[int, int]]:
         return [] if path is None else read_links(path, other, row)
@@ -236,10 +233,7 @@ def _clusters(
 
 
 def _proposals(tree: FaceTree, cut: Cut, person: list[str], names: np.ndarray) -> tuple[Proposal, ...]:
-    """The pairs of clusters that lack least of what would merge them, of those that hold a pair above the threshold.
-
-    Clusters of faces that are known to show different people are not among them.
-    """
+    """The pairs of clusters that lack least of what would merge them, of those that hold a pair above the threshold."""
     label, number = cut.grouped, len(person)
     sizes, confirmed = np.bincount(label), np.full(number, -1)
     means = np.zeros((number, tree.units.shape[1]))

@@ -88,10 +88,7 @@ class FaceTree:
         return _largest_first(tree.labels(threshold))
 
     def cut(self, threshold: float, margin: float = 0.0) -> Cut:
-        """The clusters at a threshold that is at least the floor.
-
-        The margin is taken off the average score of a row with its own cluster before it is compared.
-        """
+        """The clusters at a threshold that is at least the floor."""
         if threshold < self.floor:
             raise ValueError(f"a threshold of {threshold:g} is below the floor of these merges, {self.floor:g}")
         part = self.tree.labels(threshold)
