@@ -21,7 +21,6 @@ class Assumption:
     """The assumption of a threshold that needs one, from all pairs of one image each.
 
     Attributes:
-        guarantee: `capped`, `tail` or `convention`.
         cap: the cap c, as it was stated, for `capped`; else None.
         observed: what the people show of c; None where they are too few to show it, and without a cap.
     """

@@ -94,8 +94,6 @@ class PromisedFrr:
         threshold: u, the lower threshold; where it lies above that of the FAR, no score is unsure.
         people: number of people who gave a number, without those that a review allows to be others.
         rank: j, where u is the j-th lowest number.
-        fold: which number a person gives; see the module.
-        measured: how the numbers that the thresholds come from are answered.
     """
 
     frr_target: str

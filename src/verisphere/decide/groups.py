@@ -259,11 +259,7 @@ def with_redrawn_bounds(
 
 
 def _why(name: str, zeros: Mapping[str, Sequence[str]], groups: Sequence[str], alpha: float) -> str:
-    """The reason why a figure is undefined: there is only one group, or a rate of zero is a divisor.
-
-    `zeros` has the groups without a false accept (`far`) and without a false reject (`frr`); a rate without weight
-    (`alpha`) divides nothing.
-    """
+    """The reason why a figure is undefined: there is only one group, or a rate of zero is a divisor."""
     if len(groups) == 1:
         return f"{groups[0]} alone has nothing to differ from"
     reasons = []

@@ -235,10 +235,7 @@ def share_interval(
 
 
 def threshold_interval(pairs: PairScores, threshold: float, far: Interval) -> Interval:
-    """A threshold with the thresholds at which the FAR of the set is each bound of the FAR at it.
-
-    Raises TooFewScoresError where the impostor scores that are present do not reach the upper bound of the FAR.
-    """
+    """A threshold with the thresholds at which the FAR of the set is each bound of the FAR at it."""
     if np.isneginf(threshold):  # everything is accepted in every replicate
         return Interval(threshold, threshold, threshold, far.replicates)
     ends = [int(rate * pairs.impostor_total) for rate in (far.upper_95, far.lower_95)]

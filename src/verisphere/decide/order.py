@@ -83,12 +83,7 @@ class SortedScores:
     """
 
     def __init__(self, scores: ScoresLike, name: str = "scores") -> None:
-        """Sort one-dimensional scores.
-
-        Args:
-            scores: tensor (any device), array or sequence of numbers.
-            name: name of the scores in error messages.
-        """
+        """Sort one-dimensional scores."""
         refuse_masked(f"{name} scores", scores)
         values = scores.detach() if isinstance(scores, Tensor) else torch.from_numpy(np.array(scores, dtype=np.float64))
         if values.ndim != 1:

@@ -55,9 +55,6 @@ class ScoreProbability:
     """A map of scores to log-likelihood ratios, and how well it does on the scores that it was fitted on.
 
     Attributes:
-        slope: rise of the ratio from a score to one that is higher by 1.
-        intercept: the ratio at score 0.
-        lowest, highest: ends of the scores that it was fitted on.
         people: number of people with genuine comparisons, each of whom counts once.
         comparisons: number of comparisons of two people of which no two share a person.
         cllr: cost of the ratios, in bits.

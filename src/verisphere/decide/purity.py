@@ -21,9 +21,6 @@ class ClusterFigures:
     """Clusters compared with known people; a face without a cluster, or an unsure one, counts as a cluster of its own.
 
     Attributes:
-        clusters: number of clusters, those of one face included.
-        mixed: clusters that hold two people or more.
-        unsure: share of the faces that are unsure.
         impurity: share of the faces in a cluster that is mostly of another person.
         precision, recall: B-cubed (Bagga and Baldwin 1998): the mean over faces of the share of their cluster that is
             of their person, and of the share of their person's faces that is in their cluster.

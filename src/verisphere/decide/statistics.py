@@ -53,9 +53,7 @@ class Statistic:
 
     Attributes:
         values: for each candidate the number by which it would be decided; the highest decides.
-        people: number of people that a gallery needs.
         cohort: whether a cohort is needed, and how many of its highest scores count; None for none, 0 for all.
-        both: whether the probe is normalised by the cohort too.
         monotone: whether the statistic of a probe cannot rise when people or photographs leave the gallery.
         number: what the statistic is called: a score where it is one.
     """

@@ -34,7 +34,6 @@ class FittedTail:
     """A generalised Pareto distribution of the highest impostor scores.
 
     Attributes:
-        excesses: number of scores above `start`.
         start: the score u where the tail begins.
         shape: the shape g; below 0 the scores have an upper limit.
         scale: the scale h.
