@@ -81,14 +81,7 @@ class AllPairs:
 
         Args:
             units: rows of length 1, from `unit_rows`.
-            people: number of each row's person.
-            domains: number of each row's domain, from 0.
-            progress: reports the progress of each pass over the pairs.
             gallery: rows and people of another set; each row is then paired with each row of this set instead.
-            block: rows a side of a tile; None suits the device. This and the arguments below change speed and memory,
-                never an answer.
-            precision: type of the products that screen; None chooses one for each question.
-            processes: number of processes that work on a pass.
         """
         if gallery is not None and domains is not None:
             raise ValueError("probes and a gallery have no domains")

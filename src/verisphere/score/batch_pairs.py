@@ -213,8 +213,7 @@ MOVE_BY_FALL = 1.5, 0.08  # the same, and its lower limit, as shares of the fall
 class Hints:
     """The last answers and how far they move between steps; answers are exact whatever the hints say.
 
-    They are known by groups and the name of a question. More than one pass a step over the stored rows shows that hints
-    were wrong.
+    More than one pass a step over the stored rows shows that hints were wrong.
     """
 
     known: dict[tuple[tuple[int, ...], str], tuple[float, float]] = field(default_factory=dict)
@@ -289,8 +288,7 @@ class BatchPairs:
     def settle(self, asked: Sequence[tuple["BatchScores", int, str]]) -> None:
         """Find the scores at these ranks, by one pass over the stored rows if the hints are right.
 
-        A question is some scores, a rank among them (1 is the largest), and its name in the hints. Ranks beyond the
-        number of scores are ignored.
+        A question is some scores, a rank among them (1 is the largest), and its name in the hints.
         """
         tries: dict[tuple[tuple[int, ...], int], int] = {}
         wanted = {

@@ -37,7 +37,6 @@ class LinearMap:
 
     Attributes:
         matrix, mean: M, and the mean of the old unit rows, as float64 with the lowest byte first, in base64.
-        people: number of people that it was fitted on.
         power, ridge: p and r.
         separation: the mean score of held-out people with themselves less that of two, in standard deviations of these.
     """

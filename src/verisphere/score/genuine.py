@@ -16,8 +16,7 @@ def genuine_pairs(
 ) -> Iterator[tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]]:
     """Rows of all pairs of one person, in portions.
 
-    Without `others` every two rows come once, the lower row first. `order` is `np.argsort(people, kind="stable")`,
-    where it is known, and `partners` the same order of `others`.
+    Without `others` every two rows come once, the lower row first.
     """
     order = np.argsort(people, kind="stable") if order is None else order
     if others is None:

@@ -31,7 +31,6 @@ class Tree:
 
     Attributes:
         children: the two nodes of each merge, a row or an earlier merge.
-        scores: average score between the rows of the two nodes.
         sizes: number of rows of the larger node of each merge.
         price: what a merge must score above a threshold, over this size.
     """
@@ -103,7 +102,6 @@ def average_linkage(
             group is so from all groups that are one person with it.
         apart: pairs of rows that are never merged, not even with others between them.
         people: number of each row's person where it is known, else -1: two people are never merged.
-        names: names of the rows for the ValueError about two that must be together and may not be.
     """
     growing = _Groups(units, pairs, floor)
     for row, person in enumerate(() if people is None else people.tolist()):

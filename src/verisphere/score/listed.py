@@ -143,17 +143,7 @@ class ListedPairs:
         precision: Precision = "bfloat16",
         tile: int = STRIP_PRODUCTS,
     ) -> None:
-        """Compute the key of each pair, where products are worth their time.
-
-        Args:
-            units: rows of length 1, from `unit_rows`.
-            left: row of the first image of each pair.
-            right: row of the second.
-            genuine: True where both show the same person.
-            progress: reports the progress over the strips.
-            precision: type of the products; changes speed, never an answer.
-            tile: products held at once; changes speed and memory, never an answer.
-        """
+        """Compute the key of each pair, where products are worth their time."""
         self.units = units
         self.listing: Listing | PackedListing = Listing(left, right, genuine)
         self.keys: Keys | None = None

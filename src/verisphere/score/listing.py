@@ -91,10 +91,8 @@ class Strips:
 
     Attributes:
         listing: the pairs, strip after strip.
-        starts: position of the first pair of each strip.
         left_rows, right_rows: rows that occur on each side, ascending.
         rising: no right row of a pair is smaller than its left row.
-        height: left rows of a strip.
     """
 
     listing: Listing | PackedListing
@@ -153,10 +151,7 @@ def side_of(name: str, rows_of_pairs: Int64[np.ndarray, " pairs"], rows: int) ->
 
 
 def strips_of(listing: Listing, on_left: Side, on_right: Side, tile: int) -> Strips | None:
-    """The strips of a list; None where the list needs too small a share of their products.
-
-    A strip has about `tile` products.
-    """
+    """The strips of a list; None where the list needs too small a share of their products."""
     used = on_left.used | on_right.used
     listed, products = int(used.sum()), int(on_left.used.sum()) * int(on_right.used.sum())
     mixed = products > MIXED_SHARE * listed**2

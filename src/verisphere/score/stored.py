@@ -64,7 +64,6 @@ class SharedLabels:
         right: numbers of the stored rows whose label a row of the batch has, ascending.
         label: number of that label among the distinct labels of the batch.
         order: rows of the batch, ordered by label.
-        count: number of rows of the batch with each label.
         start: position in `order` of the first row with each label.
     """
 
@@ -84,10 +83,7 @@ class SharedLabels:
     def listed(
         self, first: int, last: int, rows: range
     ) -> tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]:
-        """Pairs that share a label, of some rows of the batch and the stored rows from `first` to before `last`.
-
-        Rows of the batch are numbered from the first of `rows`, stored rows from `first`.
-        """
+        """Pairs that share a label, of some rows of the batch and the stored rows from `first` to before `last`."""
         members = slice(*np.searchsorted(self.right, [first, last]).tolist())
         count, start = self.count[self.label[members]], self.start[self.label[members]]
         place = np.arange(count.sum()) - (count.cumsum() - count).repeat(count)

@@ -60,8 +60,7 @@ class Scan:
     def __init__(self, tiling: Tiling, progress: Progress, processes: int = 1, before: "Scan | None" = None) -> None:
         """Prepare the tiles.
 
-        `before` is a scan of the same rows with products of another type, which this one replaces. The results do not
-        depend on the number of processes.
+        `before` is a scan of the same rows with products of another type, which this one replaces.
         """
         self.tiling, self.progress, self.processes = tiling, progress, processes
         self.tiles = tiling.tiles()

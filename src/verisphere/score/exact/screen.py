@@ -29,7 +29,6 @@ class Rounded:
     """Rows in the type of the products, and the largest rounding error of a row.
 
     Attributes:
-        rows: rounded rows, in units of `unit`.
         lost: the largest length of the difference of a row and its rounded form.
         longest: the largest length of a rounded row.
         unit: the value that 1 in `rows` stands for; 1 except for int8.
@@ -80,11 +79,7 @@ def rounded_known(
     unit: float | None = None,
     room: Shaped[Tensor, "most dim"] | None = None,
 ) -> Rounded:
-    """Rows of at most a known length in the type of the screening products; their lengths are not measured.
-
-    Rows of the requested type are used unchanged; rows rounded to bfloat16 take the memory of `room`, if given. int8 is
-    for a CPU alone, by a unit that suits the rows where none is given.
-    """
+    """Rows of at most a known length in the type of the screening products; their lengths are not measured."""
     if precision == "bfloat16":
         if rows.dtype == torch.bfloat16:
             return Rounded(rows, 0.0, longest)
@@ -177,8 +172,7 @@ class Screen:
         """Prepare for products of these rows.
 
         Keys of float32 and float64 products are spread evenly over the range from `lowest` to `highest`, and coarse
-        above it. `room` is memory for the products, of `product_type`; `tried` says that products of such rows
-        were compared with their bound before.
+        above it. `tried` says that products of such rows were compared with their bound before.
         """
         self.left, self.right = left.rows, right.rows
         self.dtype, dim = self.left.dtype, self.left.shape[1]
@@ -278,8 +272,7 @@ class Screen:
 def products(left: Tensor, right: Tensor, room: Tensor | None = None) -> Tensor:
     """Products of all rounded rows of two sides, in their units: exact int32 of int8, else in the rows' type.
 
-    Products of bfloat16 rows are float32 on any device but a CPU. `room`, memory for the products, grows where needed;
-    reusing it keeps the products in a cache.
+    `room`, memory for the products, grows where needed; reusing it keeps the products in a cache.
     """
     if left.dtype == torch.bfloat16 and left.device.type != "cpu":
         return torch.mm(left, right.T, out_dtype=torch.float32)

@@ -98,8 +98,7 @@ class Tiles:
         """Prepare the rows for products.
 
         Without `right` every two rows of `left` are compared once. `across` is the number of the group of pairs of two
-        domains; a group within a domain has the domain's number. Keys are fine between the scores of `span` (see
-        `Screen`); `block` is the rows a side of a tile.
+        domains; a group within a domain has the domain's number. Keys are fine between the scores of `span`.
         """
         self.left, self.right, self.across = left, left if right is None else right, across
         self.symmetric, self.block, self.span = right is None, block, span
@@ -272,10 +271,7 @@ def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def scan_tiles(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[WindowPart]:
-    """Find the scores of some tiles that lie in these stretches, and count the pairs above them.
-
-    A stretch is the low end, high end and groups of a window; one part is returned for each.
-    """
+    """Find the scores of some tiles that lie in these stretches, and count the pairs above them."""
     ends = [(low, high) for low, high, _ in stretches]
     above = [np.zeros(len(groups), np.int64) for _, _, groups in stretches]
     inside: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in stretches]
