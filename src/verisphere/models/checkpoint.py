@@ -196,7 +196,6 @@ class Checkpoint:
     """A checkpoint: its folder and the content of `state.json`.
 
     Attributes:
-        sha256: digest of the file of each part.
         state: everything else in `state.json`, such as how to build the backbone.
         shards: files that each hold the rows of some classes, in the order of the classes; empty if `head` and
             `optimizer` hold all rows.
@@ -252,8 +251,7 @@ def save_checkpoint(
 
     Only one training at a time writes to a run, so incomplete files of an earlier one are removed too. All ranks call
     this; the folder gets its final name when the files of all ranks are on the disk. `held` says which rows of sharded
-    tensors this rank holds; all other tensors are taken from rank 0. `state` is all else that is needed to continue, as
-    JSON values.
+    tensors this rank holds; all other tensors are taken from rank 0.
     """
     path = run / "checkpoints" / f"step-{step:08d}"
     # a checkpoint of the same step is complete already
@@ -381,10 +379,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def shared_rows(head: Head, optimizer: torch.optim.Optimizer, terms: nn.ModuleList | None = None) -> ByClass:
-    """The sharded tensors of a checkpoint, and the rows that this rank holds.
-
-    They are the centers, the state that the optimizer keeps of them, and the memories of pair terms.
-    """
+    """The sharded tensors of a checkpoint, and the rows that this rank holds."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     of_centers = [f"{number}." for number, parameter in enumerate(parameters) if parameter is head.centers]
 

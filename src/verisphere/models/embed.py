@@ -64,13 +64,10 @@ class EmbeddingModel:
     """A backbone ready to embed.
 
     Attributes:
-        sha256: digest of the file with its weights; None for an untrained network.
         flip: whether the exported model adds the embedding of the mirror image; None if the model was not exported.
         fixed: whether `flip` and float32 cannot be changed, as in an ONNX file.
         precision: the only precision in which the network of a model folder runs; None where bfloat16 can be chosen.
-        trained_on: record of the training; None for an untrained network.
         template: positions of eyes, nose and mouth in an aligned face; None where the model does not say.
-        described: description and seed of an untrained network.
     """
 
     backbone: Backbone
@@ -101,8 +98,7 @@ class EmbeddingModel:
 def open_model(model: Path, device: torch.device, trust: bool = False) -> EmbeddingModel:
     """Open the model of a run, checkpoint, model folder or ONNX file; or, untrained, of a recipe or backbone YAML.
 
-    Of a run the newest checkpoint is taken. An exported ONNX file runs on the CPU. A recipe is a file or the name of a
-    packaged one.
+    Of a run the newest checkpoint is taken. An exported ONNX file runs on the CPU.
     """
     if model.suffix in (".yaml", ".yml") or (str(model) in packaged_recipes() and not model.exists()):
         path = find_recipe(model, what="file").path
@@ -245,8 +241,7 @@ def embed_in_shards(
     """Embed images into a folder of shards, and write its manifest last.
 
     Shards are pieces of work, which the ranks of a joined group divide. A shard has whole batches, so its rows are
-    those of `embed` for the whole set, which has the options `how`. Images have a path, for the origin; a part, and
-    `merge`, are those of a `WorkFolder`.
+    those of `embed` for the whole set, which has the options `how`.
     """
     rows, batch = ROWS if rows is None else rows, max(how["batch_size"], 1)  # `embed` refuses a wrong batch size
     if rows < 1:
@@ -319,8 +314,7 @@ def embed_faces(
 
     The ranks of a joined group share the images, and rank 0 writes; of a file PartEnded is raised on the others. For a
     FAR, people are counted before anything is embedded (`enough_people`). A folder takes rows by `shards` at a time,
-    stored as `store`; what a stopped run has written there stands. Of its shards a `part` is computed alone, as a
-    `WorkFolder` has it, or none to `merge`. The other options are those of `open_model`, `open_faces` and `embed`.
+    stored as `store`; what a stopped run has written there stands.
     """
     refuse_overwriting(out, [model, faces, people])
     if whole := is_one_file(out, shards, store):

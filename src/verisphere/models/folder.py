@@ -124,7 +124,6 @@ class Model:
             images: source of the images, for the origin.
             batch_size: images at a time.
             workers: processes that read images; 0 reads in this one.
-            progress: reports the progress.
         """
         faces.source.check_template(self.template, images)
         embeddings = extract(
@@ -182,7 +181,6 @@ class Model:
             calibration: calibration of the gallery; None takes the one that was exported with the model.
             fpir: FPIR of the threshold; required where there are several.
             cohort: the cohort of the calibration, if it has one.
-            progress: reports the progress over the probes.
 
         Raises:
             TypeError: the gallery or the cohort is no `Embeddings`, or the calibration is of another kind.
@@ -318,10 +316,7 @@ def check_listed(path: Path) -> None:
 def pixel_batches(
     images: Any, size: tuple[int, int], batch_size: int = 128
 ) -> Iterator[UInt8[Tensor, "batch 3 height width"]]:
-    """Images as tensors (n, 3, height, width), batch by batch; each is a copy that may be changed in place.
-
-    They are uint8 RGB, an array (n, height, width, 3) or a tensor (n, 3, height, width).
-    """
+    """Images as tensors (n, 3, height, width), batch by batch; each is a copy that may be changed in place."""
     check_at_least("batch_size", batch_size)
     array = isinstance(images, np.ndarray)
     if not array and not isinstance(images, Tensor):

@@ -24,16 +24,13 @@ class WeightSource:
     """A project whose checkpoints can be read.
 
     Attributes:
-        class_path: our class with the same network.
         init_args: arguments of the class, beside the depth and the size of an embedding.
-        layers: table of names for a number of residual blocks.
         block: pattern of names that finds the residual blocks; None for a network of one depth.
         last: name of the tensor with one row for each number of an embedding.
         containers: entries of a checkpoint that may hold the tensors; else the checkpoint itself holds them.
         prefixes: prefixes of the names, one of which all names have.
         excluded: prefixes of names that belong to the training, not to the network.
         constants: tensors that our network has and the other does not, with their value.
-        colour: order of the colours that the other network takes.
         stands: source that documents the layout of the names and the preprocessing.
     """
 

@@ -23,9 +23,6 @@ class GraphEnds:
     """The input and output that a graph declares; None for a part that it leaves open.
 
     Attributes:
-        numbers: number type of the input.
-        layout: order of the axes, if one of them has 3 colours.
-        size: height and width of a face.
         batch: number of images that the graph declares to take at a time; many graphs take other numbers nevertheless.
         normalises: whether the graph normalises the pixels itself: a subtraction and a multiplication are among the
             first eight nodes by their names, which InsightFace's loader looks for, or are the first two operators that
@@ -47,10 +44,7 @@ _KEEP_PIXELS = ("Cast", "Identity", "Slice", "Transpose")
 
 
 def read_foreign_onnx(path: Path, output: str | None = None) -> tuple[bytes, GraphEnds]:
-    """An ONNX file as one sequence of bytes, weights that lie beside it included, after checks that run nothing.
-
-    The output with the embeddings is named where several can be it.
-    """
+    """An ONNX file as one sequence of bytes, weights that lie beside it included, after checks that run nothing."""
     content, model = read_graph(path)
     try:
         return content, _ends(model.graph, output)

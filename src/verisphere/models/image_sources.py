@@ -19,10 +19,7 @@ def record_sources(sources: Sequence[ImageSource]) -> dict[str, Any]:
 
 
 def recorded_sources(checkpoint: Checkpoint) -> tuple[ImageSource, ...]:
-    """The images on which a checkpoint's network was trained, in the order of training; empty if nothing records them.
-
-    For a checkpoint of a version without this record, the recipe of its run is read.
-    """
+    """The images that a checkpoint's network was trained on, in that order; empty if nothing records them."""
     recipe = checkpoint.path.parent.parent / "recipe.yaml"
     if _KEY not in checkpoint.state and recipe.is_file():
         content = read_yaml_file(recipe)

@@ -38,9 +38,6 @@ class Adopted:
     """The source of a model that was made elsewhere.
 
     Attributes:
-        file: name of the file, or of the callable, that was adopted.
-        sha256: SHA-256 of the file, in hexadecimal; None for a callable.
-        source, licence: place of publication, and licence, as given; None if none was given.
         preset: name of the preset that described the input; None if it was described field by field.
         flip: whether the embedding of the mirror image was added as it was adopted; None in files that do not state it.
     """
@@ -59,7 +56,6 @@ class ReducedPrecision:
 
     Attributes:
         weights: SHA-256 of the file with the original weights in float32, in hexadecimal.
-        measured_on: name of the set on which the drop of TAR was measured.
     """
 
     precision: SmallerPrecision
@@ -75,9 +71,7 @@ class Description:
         verisphere, torch: versions that exported the model.
         backbone: `class_path` and `init_args`, as in the recipe.
         preprocessing: `size` (height, width), `colour`, `layout`, and (pixel - `mean`) / `scale`.
-        thresholds: thresholds, each with its guarantee; at most one for a FAR.
-        files: digests of all other files of the folder.
-        adopted: source of a model that was made elsewhere; None for one that was trained here.
+        thresholds: at most one for a FAR.
         reduced: reduction to a smaller precision; None for a model in float32, whose `model.json` has no such entry.
     """
 
