@@ -199,13 +199,9 @@ def train(
     steps.
 
     Args:
-        samples: batches from `first_step` to the end, or this rank's rows of them.
         record: takes the number of steps made and figures for the log; the loss and the figures of pair terms are means
             since the last entry. The first entry is made after at most ten steps, so that it shows the loss at the
             beginning.
-        save: writes a checkpoint; takes the number of steps made.
-        validate: measures the backbone in its current state.
-        stopping: returns the number of a signal once the training should end early.
         figures_since: loss and figures of the pair terms since the last entry of the log. It is updated in place, so
             that `save` can store it; a resumed training passes those of its checkpoint.
         plateau: progress of the validation figure that the schedule follows, or None for a schedule that follows none.

@@ -136,7 +136,6 @@ def with_origin(message: str, place: str, name: str, based: Based | None, overri
 
     Args:
         place: dotted name of the object that refused its arguments; empty for an error that names the whole field.
-        overrides: names of values of the command line, which have no line.
     """
     found = None if based is None else _origin(message, place, based)
     if based is None or found is None or _overridden(found[0], overrides):
@@ -499,11 +498,7 @@ def _built(resolved: Mapping[str, Any], shared: Mapping[str, Faces | None] | Non
 
 
 def printed_recipe(named: str | Path) -> str:
-    """The YAML of a recipe without bases, below its comment.
-
-    A recipe is printed with the values of all its fields. A base, a network alone or an experiment is printed with the
-    fields that it and its bases set, and no others.
-    """
+    """The YAML of a recipe without bases, below its comment."""
     file = find_recipe(named)
     based = read_based(file.path)
     whole = isinstance(based.content, dict) and {"data", "backbone", "loss"} <= based.content.keys()

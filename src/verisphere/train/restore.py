@@ -1,6 +1,4 @@
-"""Restoring a training: from its own checkpoint when resumed, or with the weights of the run, or model, that `start`
-names.
-"""
+"""Restoring a training: from its own checkpoint when resumed, or with the weights that `start` names."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -42,10 +40,7 @@ TEACHER_ORIGINS = "teacher_origins"
 
 
 def data_digest(faces: Faces, domains: Sequence[str] | None = None) -> dict[str, int | str]:
-    """Digest of the data that a resumed run must find again: the same images of the same people in the same order.
-
-    Domains are those of the classes, for a loss that distinguishes domains.
-    """
+    """Digest of the data that a resumed run must find again: the same images of the same people in the same order."""
     digest = hashlib.sha256()
     for name, person in zip(faces.names, faces.identities, strict=True):
         digest.update(f"{name}\t{person}\n".encode())
@@ -216,10 +211,7 @@ def _begin_with_model(folder: Path, backbone: Backbone) -> None:
 
 
 def _check_alike(recorded: Mapping[str, Any], of_weights: Any, backbone: Backbone, where: str, what: str) -> None:
-    """Refuse a backbone that has the names and shapes of the weights, but would compute other embeddings.
-
-    `where` and `what` say, for the error, what is started from, and where the backbone of the weights is described.
-    """
+    """Refuse a backbone that has the names and shapes of the weights, but would compute other embeddings."""
     before, now = dict(recorded), preprocessing(backbone)
     described = present_names(of_weights)
     if described is not None and all_ours(described):

@@ -125,7 +125,6 @@ class Plateau:
     Attributes:
         best: highest figure so far; None before the first validation.
         waited: number of validations since then, or since the last fall.
-        step: number of steps made at the last validation.
     """
 
     best: float | None = None

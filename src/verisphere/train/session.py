@@ -103,15 +103,11 @@ def train_run(
     world size.
 
     Args:
-        out: folder of the run; a new one, unless the run is resumed.
         measure: computes the figures of the validation set from its embeddings and the recipe's `validation_far`;
             required if the recipe has a validation set. The verb `train` passes
             `verisphere.measure.validation.validation_figures`.
-        resume: continue from the newest checkpoint in `out`, or from the beginning if the run was stopped before its
-            first checkpoint; recipe and data must be those of the run.
         threads: number of CPU threads of each rank, on which the last bits of sums depend. By default a resumed run
             takes the number of its checkpoint if the world size is the same, and any other run that of PyTorch.
-        tensorboard: also write TensorBoard events (extra `track`).
         until: number of steps after which to save a checkpoint and return; a call without it continues from there. None
             trains to the end.
     """

@@ -19,11 +19,7 @@ _MOST = 1024  # threads; more are a mistake in a file
 
 @contextmanager
 def training_threads(asked: int | None, checkpoint: Checkpoint | None) -> Iterator[list[int]]:
-    """Set the threads of this rank for a training, and restore the former number after it; yields those of each rank.
-
-    None takes the number of the checkpoint that the training continues from, if it was written with this world size, or
-    else the current number.
-    """
+    """Set the threads of this rank for a training, and restore their number after it; yields those of each rank."""
     if asked is not None and asked < 1:
         raise ValueError(f"threads is {asked}; it must be at least 1")
     here, before = world(), torch.get_num_threads()

@@ -56,10 +56,8 @@ class HeadWork:
     """The head of one rank, with the classes that the rank holds, for one part of the global batch.
 
     Attributes:
-        engine: the name of the engine: dense, streamed, sparse, or sampled.
         seen: number of classes that a step compares with.
         batch: rows of the largest part of the global batch.
-        columns: number of entries of a center.
         deferred: whether the head updates its centers itself, without their gradient.
     """
 
@@ -162,10 +160,7 @@ class HeadWork:
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of a step's products, a multiplication and its addition counting as two.
-
-        3 products for each row and center, and a fourth if the streamed engine computes them again in its second pass;
-        more for a loss that looks for the nearest centers or has a teacher."""
+        """Floating-point operations of a step's products, a multiplication and its addition counting as two."""
         each = 2 * self.products * self.columns
         if self.engine == "sparse":  # the screened product; those of the few classes that remain are not counted
             return each * self.recipe.accumulate
@@ -216,11 +211,9 @@ class Collective:
     """A collective between the ranks.
 
     Attributes:
-        what: the exchanged values, in words.
         kind: "gather" (every rank gets the rows of all ranks), "scatter" (every rank gets the sum for its own rows),
             "sum" or "maximum" (every rank gets the result), or "broadcast" (every rank gets the values of rank 0).
         payload: bytes that a rank contributes during a step, summed over all `times`.
-        times: number of such collectives in a step.
     """
 
     what: str
@@ -369,10 +362,8 @@ class Memory:
 
     Attributes:
         weights: weights and buffers of backbone and loss, and weights of pair terms.
-        gradients: gradients of these weights.
         optimizer, center_state: momentum, or AdamW's two averages, of these weights, and of the centers.
         buckets: buffers in which gradients are summed over the ranks.
-        centers: centers of the classes that the process holds.
         center_gradient: gradient of the centers, unless it is deferred.
         activations: tensors that the backbone keeps for its backward.
         kept: exponentials that the streamed engine keeps for its second pass.
@@ -383,7 +374,6 @@ class Memory:
         memories: the process's share of the memories of pair terms.
         pairs: tensors that a pair term uses in a step, and copies of the centers that it makes.
         rows: embeddings of the whole batch, their gradients, and the own centers of the rows.
-        images: images of a batch, as read and as normalised.
         teacher: weights of the teachers and the forward of a batch, and their centers of the classes held.
         update: tensors of the optimizer during the update of the centers, when activations and logits are freed.
         allocator: memory lost between blocks; an estimate.
@@ -428,9 +418,7 @@ class TrainingCost:
     """Memory, communication and work of a training.
 
     Attributes:
-        engine: engine that runs the head on the classes of a process: dense, streamed, sparse, or sampled.
         held: number of classes of the process that holds most.
-        batch, local_batch: images a step, of all processes and of one.
         runtime: bytes of PyTorch itself.
         backbone_flops, head_flops, teacher_flops: operations of a process in a step, of the head in its products.
         available: bytes that a process has; None if unknown.
@@ -504,11 +492,7 @@ def training_cost(
     device: str = "cpu",
     measurements: Measurements | None = None,
 ) -> TrainingCost:
-    """The cost of a recipe's training, whose data are not read; a compiled backbone may need less.
-
-    Each process has its share of every batch and of the classes, and `available` bytes. Chunks of classes are larger on
-    a GPU. Several calls for one backbone and loss may share their measurements.
-    """
+    """The cost of a recipe's training, whose data are not read; a compiled backbone may need less."""
     if classes < 1:
         raise ValueError(f"classes is {classes}; a dry run needs at least 1")
     if classes > MOST_CLASSES:
