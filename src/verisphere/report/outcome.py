@@ -27,8 +27,6 @@ class LossCourse:
             first loss in the log, with any margin.
         last: mean over the last tenth of the steps, at least ten.
         first_steps, last_steps: number of steps behind `first` and behind `last`.
-        entries: number of entries that were compared.
-        step: number of steps at the last entry.
         margin_grew: whether earlier entries could not be compared because they had a smaller margin.
         margin_share: share of the margin at the last entry; None if the log has no margin.
     """
@@ -190,10 +188,7 @@ def _loss_course(entries: Sequence[Entry]) -> LossCourse | None:
 
 
 def _mean(entries: Sequence[tuple[int, float]], enough: float) -> tuple[float, int]:
-    """Mean loss and number of steps of the first entries that cover enough steps, at most the first half of all.
-
-    An entry is a number of steps and their mean loss.
-    """
+    """Mean loss and number of steps of the first entries that cover enough steps, at most the first half of all."""
     part = [entries[0]]
     while sum(steps for steps, _ in part) < enough and len(part) < len(entries) // 2:
         part.append(entries[len(part)])

@@ -1,7 +1,5 @@
 """ROC and DET plots in a common style, and what other plots share with them.
 
-A function returns a figure; `save_plot` writes it completely or not at all.
-
 Of a search in galleries (1:N) the CMC has over k the share of mated probes whose person is among the k best. TPIR, the
 share of mated probes that are found, stands over FPIR, the share of strangers who are.
 `verisphere.decide.identification` computes both.

@@ -119,10 +119,7 @@ def tar_bounds(low: float, high: float) -> str:
 
 
 def operating_points_table(points: Sequence[OperatingPoint], intervals: Sequence[PointIntervals] | None = None) -> str:
-    """TAR at each target FAR with its counts and 95 % bounds; no TAR if the impostors are too few for the target.
-
-    Intervals over redrawn people, which some of the points have, stand in a further column.
-    """
+    """TAR at each target FAR with its counts and 95 % bounds; no TAR if the impostors are too few for the target."""
     redrawn = {interval.far_target: interval for interval in intervals or ()}
 
     def over_people(point: OperatingPoint) -> list[str]:
