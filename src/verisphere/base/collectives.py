@@ -84,10 +84,7 @@ def counts(count: int) -> list[int]:
 
 
 def gathered(rows: Shaped[Tensor, "rows *shape"], sizes: list[int] | None = None) -> Shaped[Tensor, "all *shape"]:
-    """Gather the rows of all ranks, in the order of the ranks, without gradient.
-
-    Sizes are the ranks' numbers of rows; None says that all have equally many.
-    """
+    """Gather the rows of all ranks, in the order of the ranks, without gradient."""
     here = world()
     rows = rows.detach()
     if here.size == 1:

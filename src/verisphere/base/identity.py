@@ -154,7 +154,6 @@ def spellings(
 
     Args:
         column: name of each row; it is read only if names are missing or equal once folded.
-        how: `merge` or `exact`; None refuses names that are equal once folded.
         parts: the column in parts, of which the first that has a person decides the spelling: what is drawn from one
             file does not change beside another.
     """

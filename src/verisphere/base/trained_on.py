@@ -146,9 +146,7 @@ class RowsInTraining:
 
     Attributes:
         named: whether the training has names, and all people of the rows were compared with them.
-        gap: why some images or people, or all, could not be compared; empty if all were.
         digests: digest of each row's image; None where a row stands for several images.
-        identities: the person of each row; None until `of` states them.
         templates: whether a row stands for several images.
     """
 

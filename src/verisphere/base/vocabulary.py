@@ -196,9 +196,6 @@ class Comparisons:
     """Listed pairs of rows and whether each shows one person.
 
     Attributes:
-        left, right: rows of the two images of each pair.
-        genuine: True where both show the same person.
-        folds: number of the fold each pair belongs to, where the list has folds.
         lines: line of each pair in the list, for errors, or its place in words if the list consists of several files;
             None for pairs from elsewhere.
         domains: domain of each pair, where the list states it; None leaves it to the domains of the two images.
@@ -227,7 +224,6 @@ class Scores:
 
     Attributes:
         score: higher is more alike; NaN is refused, infinities are ordered.
-        genuine: True where the comparison shows one person.
         domains: domain of each comparison; the empty string marks a pair across domains.
     """
 
