@@ -1,8 +1,4 @@
-"""The checks of a head.
-
-Its parts must be of their kinds, a loss must not change under another head that has it, rows and labels must fit,
-replicated centers must not diverge between ranks, and sharded centers must not be in DDP.
-"""
+"""The checks of a head."""
 
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, ref
@@ -64,11 +60,7 @@ def check_own(loss: ClassLoss, head: nn.Module) -> None:
 
 
 def prepare(loss: ClassLoss, head: nn.Module, classes: int) -> None:
-    """Prepare a loss for a head, unless that would change what another head, which is still in use, computes.
-
-    A second head would set the number of classes, which many losses depend on, reset state to its initial value, or
-    have classes of other domains.
-    """
+    """Prepare a loss for a head, unless that would change what another head, which is still in use, computes."""
     for part in {loss, *(term for _, term in loss.terms)}:
         if not _heads_of.get(part):
             continue

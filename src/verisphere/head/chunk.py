@@ -126,7 +126,6 @@ class ChunkTerms:
             own_column: column of the own class; a number outside the chunk where another chunk has it.
             shift: subtracted from the logits before the exponential; unused by a loss that sums its terms.
             context: items of the loss's context, one column each, and then a teacher's cosines if the loss reads them.
-            class_weight: how often each class counts in a sum; None counts each once, and so does a softmax.
         """
 
         def others(product: Tensor, *wanted: Tensor) -> Tensor:

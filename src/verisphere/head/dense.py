@@ -23,10 +23,7 @@ def dense_rest(
     class_weights: Float[Tensor, "classes"] | None = None,
     teacher: Teacher | None = None,
 ) -> Float[Tensor, "batch"]:
-    """Reduce the other classes of each row as `loss.reduce` says: minus infinity or 0 where there are none.
-
-    Class weights say how often each class counts in a sum; None counts each once, and so does a softmax.
-    """
+    """Reduce the other classes of each row as `loss.reduce` says: minus infinity or 0 where there are none."""
     product = _Product.apply(query, compared_rows(centers, loss.similarity).flatten(0, 1))
     cosine = subcenters.pooled(product.unflatten(1, centers.shape[:2]))  # (batch, classes)
     of_teacher = teacher.rows @ teacher.centers.T if loss.teacher and teacher is not None else None

@@ -51,12 +51,7 @@ class DeferredGradient(Protocol):
         ...
 
     def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
-        """Update centers and momentum buffer in place, as `torch.optim.SGD` does; only while `current`.
-
-        Args:
-            step: rate, momentum and weight decay.
-            buffer: momentum buffer; None where the step has no momentum.
-        """
+        """Update centers and momentum buffer in place, as `torch.optim.SGD` does; only while `current`."""
         ...
 
     def blocks(self) -> Iterator[Float[Tensor, "centers columns"]]:
@@ -74,8 +69,6 @@ class ViewRequest:
 
     Attributes:
         labels: class of each row of the global batch; -1 is no class, and excludes no class.
-        subcenters: how the cosines to a class's sub-centers become one.
-        similarity: how rows and centers are compared.
         dtype: type of the rows, which the engine computes in.
         loss: the loss of the head, for an engine that chooses classes by it.
         query: the rows as they are compared, without gradient, for the same.
@@ -83,7 +76,6 @@ class ViewRequest:
             the gradient to autograd all the same. None: the gradient goes to autograd.
         class_weights: how often each class counts in a sum over the classes, and in the mean of `View.spread`; None
             counts each once. A softmax or normalised loss counts each class once whatever the weights are.
-        teacher: the teacher, for a loss that reads one.
         most_held: classes that the rank with most of them holds, for a choice that all ranks have to make alike; 0 for
             that of these centers.
     """
@@ -108,7 +100,6 @@ class Batch:
         embeddings: rows of all ranks, for partial computations: the gradients of the ranks are summed.
         replicated: the same numbers, for computations that every rank repeats: each rank hands on its share of the
             gradient.
-        labels: class of each row.
         weights: weight of each row, without gradient.
         local_rows: the rows that this rank contributed.
         teacher: the teacher's embedding of each row, without gradient; None without a teacher.
@@ -151,12 +142,7 @@ class View(Protocol):
         ...
 
     def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> OwnClass:
-        """Compute the own class of each row.
-
-        Args:
-            query: rows ready for comparison with the centers.
-            center: whether to return the nearest sub-center itself.
-        """
+        """Compute the own class of each row."""
         ...
 
     def nearest(
@@ -167,8 +153,6 @@ class View(Protocol):
         The result has fewer columns where there are fewer other classes.
 
         Args:
-            query: rows ready for comparison with the centers.
-            count: how many to find.
             own_elsewhere: whether another rank may hold a row's own class, so that all classes here are other classes;
                 a row whose own class is here then ends with minus infinity.
         """
@@ -192,8 +176,6 @@ class View(Protocol):
         The backward pass reaches the query and every item of the context that needs a gradient, if only with zeros.
 
         Args:
-            loss: gives the terms of the other classes.
-            query: rows ready for comparison with the centers.
             context: items of the loss's context, one number a row each.
             row_gradient: gradient of the mean loss in this result up to one factor, where it is known before the
                 forward pass: an engine may then need a single pass.
@@ -245,12 +227,7 @@ class Engine(Protocol):
         ...
 
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
-        """The centers for a batch.
-
-        Args:
-            centers: the centers of the classes held, as stored.
-            request: labels of the global batch, and how rows and centers are compared.
-        """
+        """The centers for a batch."""
         ...
 
 
@@ -298,8 +275,6 @@ class WholeView:
 
     Args:
         own_centers: stored centers of each row's class, with gradient; of any class for a row labelled -1.
-        centers: the centers of all classes, as stored.
-        request: the request of the head.
     """
 
     def __init__(

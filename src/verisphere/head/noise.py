@@ -51,10 +51,7 @@ class Noise(nn.Module):
         self.register_buffer("rows", torch.tensor(0))
 
     def forward(self, batch: Float[Tensor, "batch"]) -> Float[Tensor, "batch columns"] | None:
-        """The numbers of the next rows, with the type and device of `batch`, one of whose numbers stands for a row.
-
-        In evaluation mode nothing is drawn.
-        """
+        """The numbers of the next rows, with the type and device of `batch`, one of whose numbers stands for a row."""
         if not self.training:
             return None
         first = int(self.rows)
