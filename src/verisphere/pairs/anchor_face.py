@@ -104,7 +104,6 @@ def soft_count_of_others(
 
     Args:
         rows: stored rows, which may be on another device.
-        filled: the stored rows that are compared.
         right: stored row in each excluded pair, as an index into `filled`; ascending.
         precision: type of the products; scores in bfloat16 are off by up to 0.4 %. Rows in float64 are computed in
             float64.
@@ -353,8 +352,6 @@ class _Pairs:
         filled: stored rows that are not empty.
         left: row of the batch in each pair of equal labels, which are excluded from the negatives.
         right: stored row in each of these pairs, as an index into `filled`; ascending.
-        positive_count: number of positive pairs of all ranks.
-        negatives: scores of the negative pairs of all ranks.
     """
 
     stored: Stored
@@ -403,8 +400,6 @@ class _Positives:
     """The positive pairs with the stored features of this rank.
 
     Attributes:
-        scores: exact score of each pair.
-        rows: the stored rows of the pairs, each once, in float32.
         left: row of the batch in each pair.
         right: stored row in each pair, as an index into `rows`.
     """

@@ -266,10 +266,7 @@ class FeatureQueue(Memory):
 
 
 def stored_centers(centers: Float[Tensor, "held subcenters dim"], first: int) -> Stored:
-    """Class centers, of any length, in place of stored features, as constants (AnchorFace, variant -FC).
-
-    `first` is the number of the first of the classes that this rank holds.
-    """
+    """Class centers, of any length, in place of stored features, as constants (AnchorFace, variant -FC)."""
     rows = torch.nn.functional.normalize(centers.detach().float().flatten(0, 1), dim=1)
     classes = torch.arange(first, first + len(centers), device=centers.device)
     # A center of length 0 has no direction, so it is not compared.

@@ -100,7 +100,6 @@ class _Candidates:
     Attributes:
         share: rows of the batch that are candidates of this rank; they come first in the numbering.
         places: rows of `stored` that are not empty; they follow in the numbering.
-        labels: identity of each candidate.
     """
 
     share: range
