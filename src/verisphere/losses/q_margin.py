@@ -47,7 +47,6 @@ def margin_in_logits(alpha: float, margin: float, prior: Prior | float) -> float
     [1 + (alpha - 1) margin] ^ (-1 / (alpha - 1)), which has the same limit.
 
     Args:
-        alpha: order of the divergence, above 1.
         margin: the margin in logits, scale * cosine. It is not read where `prior` is a number.
         prior: the rule for q_y, or q_y itself, in (0, 1].
     """
