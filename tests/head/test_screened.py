@@ -173,7 +173,7 @@ def test_the_screen_has_the_type_that_takes_the_least_time(fast, monkeypatch):
     def products(left: torch.Tensor, right: torch.Tensor, room: torch.Tensor | None = None) -> None:
         time.sleep(0.0 if left.dtype == fast else 0.05)
 
-    monkeypatch.setattr(batch_tiles, "products", products)
+    monkeypatch.setattr(batch_pairs, "products", products)
     monkeypatch.delattr(torch.cpu, "_is_vnni_supported", raising=False)  # not every torch has it
     offered = fast != torch.int8 or exact_int8(32)
     assert (batch_pairs.fastest.__wrapped__("cpu", 32, None) == str(fast)[6:]) == offered

@@ -131,7 +131,7 @@ def test_every_answer_is_that_of_a_sort(
 ):
     one = case(seed, rows, stored, dim, kind, classes, unknown, empty, groups, dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_tiles, "TILE_ROWS", block)
+        patch.setattr(batch_pairs, "TILE_ROWS", block)
         check(one, BatchPairs(one.units, one.labels, one.stored, one.groups, precision=precision, keys=1), together)
 
 

@@ -176,9 +176,9 @@ def test_another_part_of_the_template_is_found_to_serve_best(network, tmp_path):
 def test_photographs_are_told_from_aligned_faces(network, tmp_path, monkeypatch):
     """By the detector that is installed: here one that finds each face where it lies."""
     doubts: list[object] = []
-    monkeypatch.setattr(probe_faces, "checking_detector", lambda: "detector")
-    monkeypatch.setattr(probe_faces, "Detector", lambda device: Knows(40, 24, 5 * SIDE))
-    monkeypatch.setattr(probe_faces, "doubt_alignment", lambda *_, **__: doubts[-1])
+    monkeypatch.setattr(probing, "checking_detector", lambda: "detector")
+    monkeypatch.setattr(probing, "Detector", lambda device: Knows(40, 24, 5 * SIDE))
+    monkeypatch.setattr(probing, "doubt_alignment", lambda *_, **__: doubts[-1])
     photographs = Photos(on_disk(tmp_path / "photos", people(12), 5 * SIDE, (40, 24)), size=(SIDE, SIDE))
     for doubt, origin in (("far", "found by one that knows"), (None, "images as they are")):
         doubts.append(doubt)

@@ -133,7 +133,8 @@ def test_evaluate_says_it_first_and_in_the_json(sets: Path, tmp_path):
     result.write_json(tmp_path / "figures.json")
     (source,) = json.loads((tmp_path / "figures.json").read_text())["sources"]
     assert source["in_training"] == {
-        "people": 0, "images": 6, "of_people": 12, "of_images": 36, "named": True, "gap": "", "nameless": 0,
+        "people": 0, "images": 6, "of_people": 12, "of_images": 36, "named": True, "gap": "",
+        "nameless": 0, "pooled": False,
     }  # fmt: skip
     assert evaluate_all_pairs(sets / NEW, Options([FAR])).text().startswith("| FAR target")
     nameless = "none of the 36 images were in the training; people could not be compared, since the set or the training"

@@ -48,8 +48,8 @@ class Photos(Faces):
     ...     (Path(folder) / "Ann").mkdir()
     ...     Image.new("RGB", (112, 112)).save(Path(folder) / "Ann" / "1.png")
     ...     photos = Photos(folder)
-    ...     photos.names, photos.people, photos.images([0]).shape
-    (('Ann/1.png',), ('Ann',), torch.Size([1, 3, 112, 112]))
+    ...     list(photos.names), photos.people, photos.images([0]).shape
+    (['Ann/1.png'], ('Ann',), torch.Size([1, 3, 112, 112]))
 
     Args:
         path: the folder, archive, list or pack.

@@ -86,7 +86,7 @@ def plot_scores(
 
     >>> axes = plot_scores(genuine=[0.9, 0.8, 0.3], impostor=[0.5, 0.4, 0.2, 0.1], far="0.25")
     >>> axes.get_legend_handles_labels()[1]
-    ['impostor', 'genuine', 'threshold at FAR 0.25: 0.4000']
+    ['strangers', 'same person', 'threshold at FAR 0.25: 0.4000']
     >>> axes.figure.clear()
 
     Args:

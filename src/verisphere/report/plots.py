@@ -172,7 +172,7 @@ def _deviates(axis: Axis, low: float, high: float) -> None:
     begin, end = ndtri(low), ndtri(high)
     marks: list[float] = []
     for rate in _MARKED_RATES:
-        if low <= rate <= high and all(abs(ndtri(rate) - ndtri(other)) > 0.1 * (end - begin) for other in marks):
+        if low <= rate <= high and all(abs(ndtri(rate) - ndtri(other)) > 0.12 * (end - begin) for other in marks):
             marks.append(rate)
     axis.set_ticks(ndtri(marks), labels=[_rate_mark(rate) for rate in marks])
     axis.set_view_interval(begin, end, ignore=True)
@@ -452,7 +452,6 @@ def _draw_cmc(axes: Axes, cmcs: Mapping[str, Cmc]) -> None:
     axes.set_xlim(1, max(2, *(cmc.people for cmc in cmcs.values())))
     bottom = max(lowest - 0.1 * (1 - lowest) - 0.005, 0)
     axes.set_ylim(bottom, 1 + 0.01 * (1 - bottom))
-    axes.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
     axes.yaxis.set_major_formatter(per_cent)
     axes.set_xlabel("rank")
     axes.set_ylabel("identified (closed set)")

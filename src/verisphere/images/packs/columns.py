@@ -136,7 +136,8 @@ class Texts(Column):
     def take(self, positions: Positions) -> "Texts":
         """The column of the texts at these positions, copied byte by byte without an object for each."""
         rows = np.asarray(positions, np.int64)
-        starts = np.where(rows == 0, 0, self.ends[rows - 1])  # not of all rows, of which a batch takes few
+        first = (rows == 0) | (rows == -len(self))
+        starts = np.where(first, 0, self.ends[np.where(first, 0, rows - 1)])  # of these alone: a batch takes few
         sizes = self.ends[rows] - starts
         ends = np.cumsum(sizes)
         letters, utf8 = np.frombuffer(self.utf8, np.uint8), bytearray()
