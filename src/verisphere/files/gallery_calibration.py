@@ -37,22 +37,14 @@ _SEAL = re.compile("[0-9a-f]{16}-[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class PromisedGallery:
-    """The gallery that thresholds hold for.
-
-    Attributes:
-        file: name of the file or folder, without the folder that it is in.
-        photographs: number of their photographs or templates.
-        sha256: digest of the digests of all photographs, which is its name in words.
-        digests: the digests of 8 bytes of the photographs, sorted, in base64.
-        names_rule: see `verisphere.files.results.EvaluatedFile`.
-    """
+    """The gallery that thresholds hold for."""
 
     file: str
     people: int
     photographs: int
     sha256: str  # digest of the digests of all photographs
     digests: str  # the digests of 8 bytes of the photographs, sorted, in base64
-    names_rule: Names | None = None
+    names_rule: Names | None = None  # how names that are equal once folded were taken; None where nothing had to decide
 
     def __post_init__(self) -> None:
         if self.names_rule is not None:
