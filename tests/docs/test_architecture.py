@@ -1,5 +1,6 @@
 """docs/architecture.md: the files of its walks exist, are imported by their callers, and never climb a floor."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -29,13 +30,23 @@ def calls(walk: list[tuple[int, str]]) -> list[tuple[str, str]]:
 
 
 def imports(caller: str, called: str) -> bool:
-    """Whether a file imports the module, or a name through its package."""
-    source = (HOUSE / caller).read_text(encoding="utf-8")
-    module = called.removesuffix(".py").replace("/", ".")
-    package, _, name = module.rpartition(".")
-    itself = rf"(from|import) {re.escape(f'{ROOT_PACKAGE}.{module}')}\b"
-    by_package = rf"from {re.escape(f'{ROOT_PACKAGE}.{package}')} import\b"
-    return any(re.search(pattern, source) for pattern in (itself, by_package, rf"from {ROOT_PACKAGE} import {name}\b"))
+    """Whether a file imports the module, or what the module defines through its package, and not for types alone."""
+    module = f"{ROOT_PACKAGE}.{called.removesuffix('.py').replace('/', '.')}".removesuffix(".__init__")
+    package = module.rpartition(".")[0]
+    defined = {getattr(node, "name", None) for node in ast.parse((HOUSE / called).read_text(encoding="utf-8")).body}
+    tree = ast.parse((HOUSE / caller).read_text(encoding="utf-8"))
+    for_types = [
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    ]
+    unread = {inside for node in for_types for inside in ast.walk(node)}
+    for node in ast.walk(tree):
+        names = {alias.name for alias in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
+        if node in unread or not names:
+            continue
+        home = node.module if isinstance(node, ast.ImportFrom) else ""
+        if module in ({home, *names} | {f"{home}.{name}" for name in names}) or (home == package and names & defined):
+            return True
+    return False
 
 
 CALLS = sorted({call for walk in walks() for call in calls(walk)})
