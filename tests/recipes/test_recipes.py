@@ -256,8 +256,9 @@ def test_the_trained_ones_differ_in_what_a_loss_may_choose_alone(path):
 
 
 def test_recipes_stay_short():
+    """On average, so that one more recipe of a few lines needs no other limit."""
     lines = [line.strip() for path in packaged_recipes().values() for line in text_of_recipe(path).splitlines()]
-    assert sum(bool(line) and not line.startswith("#") for line in lines) <= 1_490
+    assert sum(bool(line) and not line.startswith("#") for line in lines) <= 7.25 * len(packaged_recipes())
 
 
 @pytest.mark.parametrize("path", packaged_recipes().values(), ids=packaged_recipes())
