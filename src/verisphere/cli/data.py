@@ -124,10 +124,9 @@ def add_data(verbs: Verbs) -> None:
         "out",
         type=Path,
         metavar="OUT",
-        help="path to write, which must not exist; its suffix determines the format (.zip .rec .tar .parquet .lmdb), "
-        "and without one it is a folder",
+        help="path to write, which must not exist; its suffix determines the format, and without one it is a folder",
     )
-    verb.add_argument("--to", metavar="FORMAT", help=f"format to write, whatever the suffix of OUT: {WRITABLE}")
+    verb.add_argument("--to", metavar="FORMAT", help=f"format to write, whose suffix OUT has: {WRITABLE}")
     verb.add_argument("--people", type=Path, metavar="LIST", help="convert only the people of this list")
     verb.add_argument("--min-images", type=int, default=1, metavar="N", help="exclude people with fewer images (1)")
     verb.add_argument("--max-images", type=int, metavar="N", help="the first N images of each person (all)")
