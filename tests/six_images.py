@@ -8,7 +8,7 @@ import numpy as np
 
 from verisphere.study.clean.cleaning import Cleaning
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import Found, SubClasses
+from verisphere.study.clean.sub_classes import SamplesInSubClasses, SubClasses
 
 TRUTH = ("Ann", "Ann", "Cid", "Ben", "Ann", "Ben")
 #: The dominant sub-center of Ann is number 1, that of Ben number 0.
@@ -27,7 +27,7 @@ def six_images(
 ) -> Cleaning:
     identities = ("Ann",) * 3 + ("Ben",) * 3
     names = ("Ann/1.jpg", "Ann/2.jpg", "Ann/3.jpg", "Ben/1.jpg", "Ben/2.jpg", "Ben/3.jpg")
-    found = Found(names, identities, ("Ann", "Ben"), sub, "sub-centers of runs/k3", true_identities=truth)
+    found = SamplesInSubClasses(names, identities, ("Ann", "Ben"), sub, "sub-centers of runs/k3", true_identities=truth)
     return Cleaning.by(rule or Rule(), replace(found, **changes))
 
 

@@ -29,7 +29,7 @@ from verisphere.score.cosine import unit
 from verisphere.study.clean.cleaning import Cleaning
 from verisphere.study.clean.page import angle_plots, rows_of_identity, telling_identities
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import Found, sub_classes
+from verisphere.study.clean.sub_classes import SamplesInSubClasses, sub_classes
 
 SHEET = "one_identity"
 _DROPPED = "#e4572e"
@@ -128,7 +128,7 @@ def drawn_cleaning(size: DrawnSet) -> tuple[Cleaning, SyntheticFaces]:
     rows = ((pixel_values(faces) - mean) @ projection).astype(np.float32)
     labels = faces.labels.numpy()
     sub = sub_classes(trained_sub_centers(rows, labels, size), labels, len(faces.people))
-    found = Found(
+    found = SamplesInSubClasses(
         faces.names,
         faces.identities,
         faces.people,

@@ -30,13 +30,13 @@ from verisphere.files.tables import csv_for_people
 from verisphere.report.tables import number, table
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
-from verisphere.study.invert.run import INVERSION_JSON, Asked, Plan, prepare, run_inversion
+from verisphere.study.invert.run import INVERSION_JSON, InversionSettings, Plan, prepare, run_inversion
 
 log = logging.getLogger(__name__)
 
 CELLS, RESULTS = "cells", "results.csv"
 _PATHS = ("model", "faces", "people", "embeddings", "judge", "pairs")
-_OF_VERB = {field.name for field in fields(Asked)} - {"settings", "trust"}
+_OF_VERB = {field.name for field in fields(InversionSettings)} - {"settings", "trust"}
 _NUMBERS = set(Inversion.__dataclass_fields__)
 _COLUMNS = (
     "own, inverted", "others, inverted", "photo, judge", "own, judge", "others, judge", "others 95 %, judge",
@@ -54,7 +54,7 @@ class Cell:
     """
 
     name: str
-    asked: Asked
+    asked: InversionSettings
 
 
 def read_table(path: Path, only: Sequence[str] = (), trust: bool = False) -> list[Cell]:
@@ -105,7 +105,7 @@ def _chosen(axis: Mapping[Any, Any], only: Sequence[str]) -> list[tuple[str, Any
     return [entry for entry in entries if entry[0] in only] or entries
 
 
-def _asked(given: Mapping[str, Any], trust: bool) -> Asked:
+def _asked(given: Mapping[str, Any], trust: bool) -> InversionSettings:
     for key in given:
         if key not in _OF_VERB | _NUMBERS:
             raise ValueError(unknown_name("field", str(key), sorted(_OF_VERB | _NUMBERS)))
@@ -120,7 +120,7 @@ def _asked(given: Mapping[str, Any], trust: bool) -> Asked:
             arguments[name] = Path(arguments[name])
     if "fars" in arguments:
         arguments["fars"] = tuple(map(str, arguments["fars"]))
-    return Asked(settings=settings, trust=trust, **arguments)
+    return InversionSettings(settings=settings, trust=trust, **arguments)
 
 
 def plan_text(cells: Iterable[Cell], device: torch.device, progress: Progress = quietly) -> str:

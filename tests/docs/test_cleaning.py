@@ -11,7 +11,7 @@ from figures.cleaning import SHEET, DrawnSet, discriminants, draw_cleaning, trai
 from verisphere.study.clean.cleaning import Cleaning
 from verisphere.study.clean.page import IN_DOMINANT, NEAREST, SPLIT, TO_DOMINANT
 from verisphere.study.clean.rules import ANGLES, Reason, Rule
-from verisphere.study.clean.sub_classes import Found, sub_classes
+from verisphere.study.clean.sub_classes import SamplesInSubClasses, sub_classes
 
 PAGE = Path(__file__).parents[2] / "docs" / "cleaning.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -43,7 +43,9 @@ def test_every_rule_and_its_default_is_named():
 
 def test_every_key_of_clean_json_is_named():
     sub = sub_classes(np.zeros((2, 1), np.float32), np.array([0, 0]), classes=1)
-    cleaning = Cleaning.by(Rule(), Found(("a/1", "a/2"), ("a", "a"), ("a",), sub, "", true_identities=("a", "b")))
+    cleaning = Cleaning.by(
+        Rule(), SamplesInSubClasses(("a/1", "a/2"), ("a", "a"), ("a",), sub, "", true_identities=("a", "b"))
+    )
     summary = cleaning.summary()
     keys = {*summary, *summary["truth"], *summary["at_angles"][0], *next(cleaning.samples())}
     assert not [key for key in sorted(keys) if f"`{key}`" not in TEXT]

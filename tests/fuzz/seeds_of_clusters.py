@@ -7,7 +7,7 @@ from verisphere.base.vocabulary import Origin
 from verisphere.decide.purity import ClusterFigures
 from verisphere.files.calibration import Source
 from verisphere.files.clusters import Cluster, Clusters, Face, Proposal
-from verisphere.files.purity import AtSize, Joined, Purity
+from verisphere.files.purity import AtSize, MergesNotMade, Purity
 from verisphere.files.results import EvaluatedFile
 
 FACES = tuple("abcdefg")
@@ -26,7 +26,7 @@ def clusters(folder: Path) -> dict[str, Files]:
     made = Clusters(source, 0.45, 0.0, 0.1, (Cluster("Ann", ann), other), merges, "1" * 64, ("x",), "promised", known)
     made.write(folder)
     from_known = Source("known.npz", "0" * 64, "embeddings", 40, 9)
-    sizes, joined = (AtSize(2, 19, 0.01, 0.9, 0.0),), (Joined(0.1, 5, 2), Joined(0.12, 0, 0))
+    sizes, joined = (AtSize(2, 19, 0.01, 0.9, 0.0),), (MergesNotMade(0.1, 5, 2), MergesNotMade(0.12, 0, 0))
     promise = Purity(origin, from_known, 0.4, "1e-2", "expected", 2, 19, 1, 0.0, 0, sizes, joined, rows=(5, 2**60))
     return {
         "clusters": files_of(folder),

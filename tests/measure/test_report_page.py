@@ -18,11 +18,11 @@ from verisphere.decide.identification import Cmc
 from verisphere.decide.order import SortedScores
 from verisphere.measure.report_findings import (
     ALL,
-    Asked,
     Calibrated,
     Comparison,
     Contents,
     Control,
+    FigureOptions,
     File,
     Findings,
     SampleImage,
@@ -80,7 +80,7 @@ def training(title: str = "run", measured: bool = True) -> Training:
 
 
 def contents(*found: Findings, **changes: object) -> Contents:
-    asked = Asked(FARS, str(changes.pop("far", "1e-2")), Redrawing(1000, 0), degrees=False, progress=quietly)
+    asked = FigureOptions(FARS, str(changes.pop("far", "1e-2")), Redrawing(1000, 0), degrees=False, progress=quietly)
     sets = tuple(
         Stops(one.title, True, (0.5, 0.3), {ALL: COUNTS, "night": COUNTS}, {1: COUNTS[:, 0] / 9}) for one in found
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from verisphere.images.faces import Faces
     from verisphere.study.clean.cleaning import Cleaning
     from verisphere.study.clean.rules import Rule
-    from verisphere.study.clean.sub_classes import Found
+    from verisphere.study.clean.sub_classes import SamplesInSubClasses
 
 _METHODS = ("sub-centers", "class-mean", "mean-of-others", "dbscan")
 _ANGLE = 75.0
@@ -57,7 +57,7 @@ def clean_run(options: argparse.Namespace) -> str:
         checkpoint = open_head(options.run, WITHOUT_HEAD).checkpoint.path
         return open_faces(options.data, None, open_model(checkpoint, device, trust).backbone.input_size, trust)
 
-    def find(work: Path) -> "tuple[Found, Faces | None]":
+    def find(work: Path) -> "tuple[SamplesInSubClasses, Faces | None]":
         how = {"device": device, "rank_1": options.rank_1, "progress": progress()}
         if options.embeddings is not None:
             refuse_unread(options, ("batch_size", "workers"), "--embeddings takes the place of the images")
@@ -85,7 +85,7 @@ def clean_embeddings(options: argparse.Namespace) -> str:
             refuse_unread(options, names, f"it is for --method {method}, not for {options.method}")
     asked = options_as(CleanOptions, options, rule=_rule(options, by_cluster=options.method == "dbscan"))
 
-    def find(_: Path) -> "tuple[Found, Faces | None]":
+    def find(_: Path) -> "tuple[SamplesInSubClasses, Faces | None]":
         pictures = _pictures(options)
         return options_as(found_in_embeddings, options, path=options.embeddings, progress=progress()), pictures
 

@@ -28,9 +28,9 @@ _JUDGE = "a second, independently trained model, which compares; an ONNX file ma
 def invert(options: argparse.Namespace) -> str:
     """Make faces that a model takes for given people, to see what the model and its centers reveal of them."""
     from verisphere.base.device import choose_device
-    from verisphere.study.invert.run import Asked, prepare, run_inversion
+    from verisphere.study.invert.run import InversionSettings, prepare, run_inversion
 
-    asked = _asked(Asked, options)
+    asked = _asked(InversionSettings, options)
     if options.out is None and not options.dry_run:
         raise ValueError("--out is missing: the folder to make (or --dry-run, which makes none)")
     device = choose_device(options.device)

@@ -40,12 +40,12 @@ Score = Callable[[Int64[np.ndarray, " some"]], Float64[np.ndarray, " some"]]
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled:
+class SampledScores:
     """Scores of sampled comparisons.
 
     A row of `genuine` has the pairs of one person; where people are not known, each comparison stands for a person.
 
-    >>> Sampled(np.array([[0.9], [0.8], [0.2]]), np.array([0.5, 0.4, 0.3])).auc
+    >>> SampledScores(np.array([[0.9], [0.8], [0.2]]), np.array([0.5, 0.4, 0.3])).auc
     0.6666666666666666
     """
 
@@ -67,9 +67,9 @@ class Sampled:
         """TAR at FAR 0.1, the mean over people."""
         return float(self.accepted.mean())
 
-    def negated(self) -> "Sampled":
+    def negated(self) -> "SampledScores":
         """The same comparisons, lower scores for more alike faces."""
-        return Sampled(-self.genuine, -self.impostor)
+        return SampledScores(-self.genuine, -self.impostor)
 
     @property
     def auc(self) -> float:
@@ -115,7 +115,7 @@ def _below(scores: np.ndarray, others: Float64[np.ndarray, " others"]) -> np.nda
 
 
 def implausible(
-    sampled: Sampled, moved: Mapping[str, Sampled], same_people: bool, whole: float | None = None
+    sampled: SampledScores, moved: Mapping[str, SampledScores], same_people: bool, whole: float | None = None
 ) -> tuple[str, ...]:
     """The reasons why scores cannot be those of a working model with these labels; none for scores that can.
 
@@ -162,7 +162,9 @@ def moved_by(same: Bool[np.ndarray, " places"], scores: Float64[np.ndarray, " pl
     return int(moves[agreement.argmax()])
 
 
-def reordered(sampled: Sampled, others: Iterable[tuple[str, Sampled]], paired: bool = True) -> tuple[str, ...]:
+def reordered(
+    sampled: SampledScores, others: Iterable[tuple[str, SampledScores]], paired: bool = True
+) -> tuple[str, ...]:
     """The reason why labels are in another order than their rows; none if no other order makes a model work.
 
     A model works there if its AUC is at least 0.9, and its TAR higher by 0.1 and beyond chance. Right labels in another
@@ -183,7 +185,7 @@ def reordered(sampled: Sampled, others: Iterable[tuple[str, Sampled]], paired: b
     return ()
 
 
-def _more(one: Sampled, other: Sampled, paired: bool) -> bool:
+def _more(one: SampledScores, other: SampledScores, paired: bool) -> bool:
     """Whether one sample is better than another beyond chance: a sign test over people, or by bounds of TAR and AUC."""
     if one.tar <= other.tar:
         return False
@@ -219,11 +221,11 @@ def implausible_list(
     """
     random = numpy_generator(0)
 
-    def sample(rows: int, score: Score = score, among: np.ndarray | bool = True) -> Sampled:
+    def sample(rows: int, score: Score = score, among: np.ndarray | bool = True) -> SampledScores:
         labels = np.roll(genuine, rows)
         kinds = [np.flatnonzero((labels == kind) & among) for kind in (True, False)]
         drawn = [at if len(at) <= SAMPLED else np.sort(random.choice(at, SAMPLED, replace=False)) for at in kinds]
-        return Sampled(score(drawn[0])[:, None], score(drawn[1]))
+        return SampledScores(score(drawn[0])[:, None], score(drawn[1]))
 
     sampled = sample(0)
     ends = [part for part in (sampled.genuine, sampled.impostor) if part.size]

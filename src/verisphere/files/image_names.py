@@ -52,7 +52,7 @@ def rows_named(
 
 
 @dataclass(frozen=True)
-class Found:
+class RowsOfNames:
     """The rows of a list's images in a set; the names that it lacks, and those of several images, with their names."""
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Found:
     ambiguous: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find_rows(listed: Sequence[str], names: Sequence[str]) -> Found:
+def find_rows(listed: Sequence[str], names: Sequence[str]) -> RowsOfNames:
     """The row of each listed name, by the first of these spellings under which the set has all of them.
 
     1. The name as listed: exactly; else without the suffix of an image file, on both sides.
@@ -76,8 +76,8 @@ def find_rows(listed: Sequence[str], names: Sequence[str]) -> Found:
     for row, name in enumerate(names):
         stems.setdefault(without_suffix(name), []).append(row)
 
-    def look_up(spelled: Sequence[str]) -> Found:
-        found = Found()
+    def look_up(spelled: Sequence[str]) -> RowsOfNames:
+        found = RowsOfNames()
         for name, spelling in zip(listed, spelled, strict=True):
             row = exact.get(spelling)
             rows = stems.get(without_suffix(spelling), []) if row is None else [row]
@@ -89,14 +89,14 @@ def find_rows(listed: Sequence[str], names: Sequence[str]) -> Found:
                 found.missing.append(name)
         return found
 
-    best: Found | None = None
+    best: RowsOfNames | None = None
     for alternatives in _spellings(listed, list(stems)):
         results = [look_up(spelled) for spelled in alternatives]
         whole = [result for result in results if not result.missing]
         if len(whole) > 1:  # below two folders
             first = listed[0]
             rows = [result.rows.get(first) for result in whole]
-            return Found(ambiguous={first: [names[row] for row in rows if row is not None]})
+            return RowsOfNames(ambiguous={first: [names[row] for row in rows if row is not None]})
         if whole:
             return whole[0]
         for result in results:

@@ -37,7 +37,7 @@ _LONGEST_BINARY = 4096
 _DEEPEST = 16
 
 
-class Chunk(NamedTuple):
+class ColumnChunk(NamedTuple):
     """One column in one row group."""
 
     kind: int  # physical type, such as BYTE_ARRAY
@@ -51,7 +51,7 @@ class Footer(NamedTuple):
     """What the footer states, checked against the file."""
 
     rows: list[int]  # of each row group
-    groups: list[dict[str, Chunk]]  # columns of each row group, by path
+    groups: list[dict[str, ColumnChunk]]  # columns of each row group, by path
     levels: dict[str, int]  # nullable levels of each column, by path; -1 for a column in a list
 
 
@@ -97,16 +97,16 @@ def _levels(elements: list[dict[int, Any]]) -> dict[str, int]:
     return leaves
 
 
-def _chunks(group: dict[int, Any], leaves: list[str], end_of_data: int) -> dict[str, Chunk]:
+def _chunks(group: dict[int, Any], leaves: list[str], end_of_data: int) -> dict[str, ColumnChunk]:
     """The columns of a row group, which must be those of the schema, in the same order."""
-    chunks: dict[str, Chunk] = {}
+    chunks: dict[str, ColumnChunk] = {}
     for column in group[1]:
         content = column[3]
         path = ".".join(part.decode() for part in content[3])
         begin = _count(content[9])
         if content.get(11):
             begin = min(begin, _count(content[11]))
-        chunk = Chunk(content[1], content[4], _count(content[5]), begin, begin + _count(content[7]))
+        chunk = ColumnChunk(content[1], content[4], _count(content[5]), begin, begin + _count(content[7]))
         if chunk.codec not in _CODECS or chunk.kind not in _TYPES:
             raise ValueError(f"column {shown(path)} has the type {chunk.kind} and the compression {chunk.codec}")
         if (chunk.values and not 4 <= chunk.begin <= chunk.end <= end_of_data) or 1 in column:
@@ -197,7 +197,7 @@ _FIRST_TRY, _LONGEST_HEADER = 256, 1 << 20  # bytes; a header can hold the small
 _MOST_TIMES, _ALWAYS = 1000, 16 * 2**20  # a page may unpack to this multiple of its size and this many bytes
 
 
-class Page(NamedTuple):
+class DataPage(NamedTuple):
     """One page of a column."""
 
     kind: int  # DATA, DICTIONARY, DATA_V2, or another number for a page without values
@@ -208,7 +208,7 @@ class Page(NamedTuple):
     unpacked: int  # bytes of the content when it is decompressed
 
 
-def pages_of(descriptor: int, begin: int, end: int, values: int) -> Iterator[Page]:
+def pages_of(descriptor: int, begin: int, end: int, values: int) -> Iterator[DataPage]:
     """The pages of one column in one row group, between two bytes of an open file; all together have so many values."""
     place, seen = begin, 0
     while place < end:
@@ -221,7 +221,7 @@ def pages_of(descriptor: int, begin: int, end: int, values: int) -> Iterator[Pag
         raise ValueError(f"{seen:,} values in the pages from byte {begin} on, but {values:,} are stated")
 
 
-def _page(descriptor: int, place: int, end: int) -> Page:
+def _page(descriptor: int, place: int, end: int) -> DataPage:
     for most in (_FIRST_TRY, _LONGEST_HEADER):
         data = os.pread(descriptor, min(most, end - place), place)
         header = Compact(data)
@@ -248,7 +248,7 @@ def _page(descriptor: int, place: int, end: int) -> Page:
         raise ValueError(f"a dictionary of {values:,} values in {unpacked:,} bytes at byte {offset}")
     if size > end - offset:
         raise ValueError(f"a page of {size} bytes at byte {offset}, but its column ends at byte {end}")
-    return Page(kind, values, encoding, offset, size, unpacked)
+    return DataPage(kind, values, encoding, offset, size, unpacked)
 
 
 def _whole(fields: object, number: int, place: int) -> int:

@@ -18,7 +18,7 @@ KIND = "purity"
 
 
 @dataclass(frozen=True)
-class Joined:
+class MergesNotMade:
     """Merges that were not made at the threshold, of clusters whose people were known."""
 
     least: float  # lowest score of these merges, above which it is that of the next ones
@@ -56,7 +56,7 @@ class Purity(Result):
     margin: float  # how much nearer to its own cluster than to another a face must be, or it is unsure
     seed: int
     sizes: tuple[AtSize, ...]  # the last row is of the size promised
-    joined: tuple[Joined, ...]
+    joined: tuple[MergesNotMade, ...]
     implausible: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()  # digests of the rows that it was chosen on; nothing is promised of them in another file
 

@@ -190,7 +190,7 @@ class Sparse(WholeEngine):
         loose = (turned > SLACK).any(1).nonzero()[:, 0]
         late.bring_up(loose)
         turned[loose] = 0.0
-        search = Search(centers, late, request)
+        search = ClassSearch(centers, late, request)
         most = max(int(OPEN_SHARE * len(request.labels) * centers.shape[:2].numel()), OPEN_PAIRS)
         near = late.screen.near(search.query, search.labels, turned, search.floor_by, most)
         return search.pairs(near, most // 4)
@@ -282,7 +282,7 @@ class _Cosines(torch.autograd.Function):
             return None, None, None, by_product @ flat, by_centers.view_as(centers)
 
 
-class Search:
+class ClassSearch:
     """The search for the classes that matter to rows of length 1, whose class is -1 where another rank holds it."""
 
     def __init__(self, centers: Tensor, late: LateCenters, request: ViewRequest) -> None:

@@ -325,7 +325,7 @@ def evaluate_galleries(
         unlikely += implausible_sides(searched, enrolled, (probes.name, path.name))
         with errors_naming(path):
             enrolled = with_distractors(enrolled, titled, searched.identities)
-        searches.append(Search(name, f"{probes} searched in {path}", searched, enrolled, digests))
+        searches.append(GallerySearch(name, f"{probes} searched in {path}", searched, enrolled, digests))
     sources += [evaluated(path, rows) for path, rows in zip(distractors, others, strict=True)]
     of_probes = sum(int(among(rows.identities, shown.identities, shown.names_rule).sum()) for rows in others)
     notes = (
@@ -352,14 +352,14 @@ def evaluate_split(
         shown, enrolled = split_gallery(whole, enrol, strangers, drawn)
         if not len(shown):
             raise ValueError(f"{path}: enrolling {enrol} images a person leaves no image to search with")
-        searches.append(Search(f"seed {drawn}", str(path), shown, enrolled))
+        searches.append(GallerySearch(f"seed {drawn}", str(path), shown, enrolled))
     source = evaluated(path, whole)
     result = evaluate_searches(searches, (source,), options, Split(enrol, strangers, seeds))
     return replace(result, implausible=implausible_set(whole))
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class GallerySearch:
     """Probes that are searched in one gallery.
 
     `where` is both in words, for errors. `digests` are those of the enrolled images by their names in the file; None
@@ -374,7 +374,7 @@ class Search:
 
 
 def evaluate_searches(
-    searches: Sequence[Search],
+    searches: Sequence[GallerySearch],
     sources: tuple[EvaluatedFile, ...],
     options: IdentificationOptions,
     split: Split | None = None,

@@ -22,7 +22,12 @@ from verisphere.files.image_names import rows_named
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.files.streamed_rows import StreamedRows, evaluated, open_rows
 from verisphere.measure.evaluation import Evaluation
-from verisphere.measure.identification import IdentificationEvaluation, IdentificationOptions, Search, evaluate_searches
+from verisphere.measure.identification import (
+    GallerySearch,
+    IdentificationEvaluation,
+    IdentificationOptions,
+    evaluate_searches,
+)
 from verisphere.measure.protocols.ijb import template_pairs
 from verisphere.measure.protocols.listed_pairs import repeated_text
 from verisphere.measure.protocols.plausible import implausible_pairs, implausible_sides
@@ -360,7 +365,7 @@ def _identification(
 ) -> IdentificationEvaluation:
     *galleries, probes = (templates.take(np.searchsorted(numbers, side.templates)) for side in people)
     searches = [
-        Search(path.stem, f"{files.probes} searched in {path}", probes, gallery)
+        GallerySearch(path.stem, f"{files.probes} searched in {path}", probes, gallery)
         for path, gallery in zip(files.galleries, galleries, strict=True)
     ]
     result = evaluate_searches(searches, sources, options.of_galleries())

@@ -45,10 +45,10 @@ from verisphere.measure.protocols.score_distribution import histograms, thinned_
 from verisphere.measure.report_control import control
 from verisphere.measure.report_findings import (
     ALL,
-    Asked,
     Calibrated,
     Comparison,
     Contents,
+    FigureOptions,
     File,
     Findings,
     SampleImage,
@@ -250,7 +250,7 @@ def make_report(
         raise ValueError(
             f"two inputs are called {max(titles, key=titles.count)!r}; a report distinguishes them by title"
         )
-    asked = Asked(_targets(fars, one_far), one_far, Redrawing(replicates, seed), degrees, progress)
+    asked = FigureOptions(_targets(fars, one_far), one_far, Redrawing(replicates, seed), degrees, progress)
     require_free(out)
     with ExitStack() as lock:
         on_first_rank(lambda: "" if divided() else str(lock.enter_context(alone_at(out))))  # of parts, one writes
@@ -262,7 +262,7 @@ def _made(
     out: Path,
     title: str | None,
     calibration: Calibration | GalleryCalibration | None,
-    asked: Asked,
+    asked: FigureOptions,
 ) -> ReportResult:
     """The report of inputs whose titles and place have been checked."""
     titles = [entry.title for entry in inputs]
@@ -346,7 +346,7 @@ def _in_order_of(reference: Embeddings, other: Embeddings) -> Embeddings:
 
 
 def _comparisons(
-    findings: Sequence[Findings], sets: Sequence[PairsOfSet], first: Sequence[int], asked: Asked
+    findings: Sequence[Findings], sets: Sequence[PairsOfSet], first: Sequence[int], asked: FigureOptions
 ) -> Iterator[Comparison]:
     """Each first set compared with the later sets of the same images, at the one FAR and lower FARs."""
     for ours in sorted(set(first)):
@@ -378,7 +378,7 @@ def _with_usable_domains(embeddings: Embeddings) -> Embeddings:
     return embeddings if usable else replace(embeddings, domains=None)
 
 
-def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, asked: Asked) -> Findings:
+def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, asked: FigureOptions) -> Findings:
     result = all_pairs(pairs, asked.targets, skip_empty=True, progress=asked.progress)
     place = [exact_rate(far) for far in asked.targets].index(exact_rate(asked.one_far))
     headline = result.operating_points[place]

@@ -18,7 +18,7 @@ from verisphere.base.words import in_per_cent, share, share_bounds
 from verisphere.decide import accepted_impostors, binomial_bounds
 from verisphere.decide.guarantee import one_row_each
 from verisphere.measure.protocols.all_pairs import PairsOfSet
-from verisphere.measure.report_findings import ALL, Asked, Calibrated, Control, Findings, Stops
+from verisphere.measure.report_findings import ALL, Calibrated, Control, FigureOptions, Findings, Stops
 from verisphere.measure.report_rates import above_promise
 from verisphere.report.html import Markup, tag, unbroken
 from verisphere.report.tables import number, tar_bounds, tar_text, target_text
@@ -38,7 +38,7 @@ _NOTE = (
 
 
 def control(
-    findings: Sequence[Findings], sets: Sequence[PairsOfSet], calibrated: Calibrated | None, asked: Asked
+    findings: Sequence[Findings], sets: Sequence[PairsOfSet], calibrated: Calibrated | None, asked: FigureOptions
 ) -> Control:
     """The stops of these sets, of which the first leads."""
     lead, first = findings[0], sets[0]

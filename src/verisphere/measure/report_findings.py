@@ -21,7 +21,7 @@ ALL = ""
 
 
 @dataclass(frozen=True)
-class Asked:
+class FigureOptions:
     """The options of the figures of every set; see `make_report`."""
 
     targets: tuple[Far, ...]
@@ -257,7 +257,7 @@ class Contents:
     """Everything on a page; there is no control without sets."""
 
     title: str
-    asked: Asked
+    asked: FigureOptions
     findings: tuple[Findings, ...]
     comparisons: tuple[Comparison, ...]
     calibrated: Calibrated | None

@@ -229,7 +229,7 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class ListedWindow:
     """A set of pairs that contains all pairs with exact scores from `low` to `high`.
 
     Excluded pairs with lower keys score less than `low`, and those with higher keys, of which there are `higher`, more
@@ -264,12 +264,12 @@ class ListedScores:
         """Scores of one kind of these pairs; `only` as in `ListedPairs.scores`."""
         self.pairs, self.genuine, self.only = pairs, genuine, only
         self.total = sum(int(np.count_nonzero(self._chosen(share))) for share in shares(len(pairs.listing)))
-        self.windows: list[Window] = []
+        self.windows: list[ListedWindow] = []
         if pairs.keys is None or self.total <= PAIRS_WITHOUT_KEYS:
             places = [share.start + np.flatnonzero(self._chosen(share)) for share in shares(len(pairs.listing))]
             of_kind = np.concatenate(places) if places else np.empty(0, np.int64)
             everything = GatheredScores(pairs.units, *pairs.listing.rows(of_kind))
-            self.windows.append(Window(-np.inf, np.inf, 0, everything))
+            self.windows.append(ListedWindow(-np.inf, np.inf, 0, everything))
         else:
             self.keys = pairs.keys
             counts = self.keys.counts[int(genuine)] if only is None else self._counted(self.keys)
@@ -349,7 +349,7 @@ class ListedScores:
         for (low, high), (_, last), members in zip(stretches, keys, rows, strict=True):
             left, right = (np.concatenate(side) for side in zip(*members, strict=True))
             scores = GatheredScores(self.pairs.units, left, right)
-            self.windows.append(Window(low, high, int(self.reaching[last + 1]), scores))
+            self.windows.append(ListedWindow(low, high, int(self.reaching[last + 1]), scores))
 
 
 def _outermost(stretches: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -28,7 +28,7 @@ from verisphere.report.tables import number, operating_points_table, small, tabl
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class ShownAccuracy:
     """The part of a k-fold accuracy that a card shows."""
 
     mean: float
@@ -47,7 +47,7 @@ class Figures:
 
     operating_points: tuple[OperatingPoint, ...]
     sources: tuple[EvaluatedFile, ...]
-    accuracy: Accuracy | None
+    accuracy: ShownAccuracy | None
     one_threshold: tuple[OneThreshold, ...] | None
     implausible: tuple[str, ...] = ()
 

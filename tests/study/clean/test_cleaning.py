@@ -11,7 +11,7 @@ from verisphere.base.vocabulary import NOBODY
 from verisphere.files.label_lists import read_labels
 from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import Found, sub_classes
+from verisphere.study.clean.sub_classes import SamplesInSubClasses, sub_classes
 
 # Ann: two clean samples at 10 and 20 degrees, a noisy one at 80 that is nearest to the other sub-center, and a clean
 # one at 30 that is nearest to the other, too. Ben: one sample at 90 degrees, noisy, so nobody is left of him.
@@ -21,10 +21,10 @@ IDENTITIES = ("Ann",) * 4 + ("Ben",)
 TRUTH = ("Ann", "Ann", "Ben", "Ann", "Cid")
 
 
-def found(truth: tuple[str, ...] | None = TRUTH) -> Found:
+def found(truth: tuple[str, ...] | None = TRUTH) -> SamplesInSubClasses:
     cosines = np.cos(np.radians(DEGREES)).astype(np.float32)
     sub = sub_classes(cosines, np.array([0, 0, 0, 0, 1]), classes=2)
-    return Found(NAMES, IDENTITIES, ("Ann", "Ben"), sub, "by hand", true_identities=truth)
+    return SamplesInSubClasses(NAMES, IDENTITIES, ("Ann", "Ben"), sub, "by hand", true_identities=truth)
 
 
 def test_the_counts_and_the_truth():

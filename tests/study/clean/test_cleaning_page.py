@@ -29,7 +29,7 @@ from verisphere.study.clean.page import (
     write_page,
 )
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import NONE, Found, SubClasses, sub_classes
+from verisphere.study.clean.sub_classes import NONE, SamplesInSubClasses, SubClasses, sub_classes
 
 EVIL = '<script>alert("1")</script> & $x$'
 PERCENT = "\N{NO-BREAK SPACE}%"
@@ -42,7 +42,9 @@ NAMES = ("Ann/1", "Ann/2", "Ann/3", "Ann/4", "Ben/1")
 
 def five_images(rule: Rule | None = None) -> Cleaning:
     sub = sub_classes(np.cos(np.radians(DEGREES)).astype(np.float32), np.array([0, 0, 0, 0, 1]), classes=2)
-    return Cleaning.by(rule or Rule(), Found(NAMES, ("Ann",) * 4 + ("Ben",), ("Ann", "Ben"), sub, "by hand"))
+    return Cleaning.by(
+        rule or Rule(), SamplesInSubClasses(NAMES, ("Ann",) * 4 + ("Ben",), ("Ann", "Ben"), sub, "by hand")
+    )
 
 
 class Counted(InMemory):
@@ -150,7 +152,7 @@ def test_identities_lost_are_named_with_their_images():
     people = tuple(f"person {number}" for number in range(count))
     names = tuple(map(str, range(len(labels))))
     identities = tuple(people[label] for label in labels)
-    found = page(Cleaning.by(Rule(), Found(names, identities, people, sub, "by hand")))
+    found = page(Cleaning.by(Rule(), SamplesInSubClasses(names, identities, people, sub, "by hand")))
     heading = "Identities of which no image is kept, those with most images first"
     assert "person 0 2 person 1 2 person 2 2 person 3 1" in cells(found, heading)
     named = found.text.partition(heading)[2].partition("Angles of the images")[0]
@@ -214,7 +216,7 @@ def test_telling_are_the_identities_with_most_dropped_images_outside():
         labels += [label] * (5 + len(angles))
     sub = sub_classes(np.cos(np.radians(rows)).astype(np.float32), np.array(labels), classes=5)
     names = tuple(map(str, range(len(labels))))
-    cleaning = Cleaning.by(Rule(), Found(names, tuple(map(str, labels)), tuple("01234"), sub, "by hand"))
+    cleaning = Cleaning.by(Rule(), SamplesInSubClasses(names, tuple(map(str, labels)), tuple("01234"), sub, "by hand"))
     # dropped outside: 0, 1, 2, 0, 1; of classes 1 and 4, class 4 has more images outside
     assert telling_identities(cleaning, count=9) == [2, 4, 1, 0]
     assert telling_identities(cleaning, count=2) == [2, 4]
@@ -346,6 +348,6 @@ def test_an_identity_without_a_dominant_sub_class_has_no_angles():
 
 def test_a_set_of_nobody_has_no_angles():
     sub = sub_classes(np.full((2, 3), np.nan, np.float32), np.array([-1, -1]), classes=1)
-    text = page(Cleaning.by(Rule(), Found(("1", "2"), ("-1", "-1"), ("a",), sub, "by hand"))).text
+    text = page(Cleaning.by(Rule(), SamplesInSubClasses(("1", "2"), ("-1", "-1"), ("a",), sub, "by hand"))).text
     assert "there are no angles" in text
     assert "None of 2 images are dropped, 2 are kept." in text

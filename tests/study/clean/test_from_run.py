@@ -21,7 +21,7 @@ from verisphere.models.embed import embed_faces
 from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning
 from verisphere.study.clean.from_run import found_by_centers, found_in_run
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import Found
+from verisphere.study.clean.sub_classes import SamplesInSubClasses
 
 
 @pytest.fixture
@@ -29,11 +29,11 @@ def made(tmp_path: Path) -> Path:
     return angles_run(tmp_path / "run")
 
 
-def cleaned(run: Path, **options) -> Found:
+def cleaned(run: Path, **options) -> SamplesInSubClasses:
     return found_in_run(run, Angles(), batch_size=2, trust=True, **options)
 
 
-def same(ours: Found, theirs: Found) -> None:
+def same(ours: SamplesInSubClasses, theirs: SamplesInSubClasses) -> None:
     for name in ("labels", "sub_center", "dominant", "counts", "angle", "nearest"):
         np.testing.assert_array_equal(getattr(ours.sub, name), getattr(theirs.sub, name))
     if theirs.nearest_class is not None:

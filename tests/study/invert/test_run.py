@@ -25,7 +25,7 @@ from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, embed_faces, open_model
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
-from verisphere.study.invert.run import Asked, plan_of, prepare, run_inversion, same_network
+from verisphere.study.invert.run import InversionSettings, plan_of, prepare, run_inversion, same_network
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 
@@ -33,12 +33,14 @@ CPU = torch.device("cpu")
 SHORT = Inversion(steps=8, batch_size=3, rate=0.1, batch_norm=0.01, flip=True, shift=2)
 
 
-def inverted(asked: Asked, out: Path) -> InversionFindings:
+def inverted(asked: InversionSettings, out: Path) -> InversionFindings:
     return run_inversion(asked, prepare(asked, CPU), out, CPU, save_every=3)
 
 
 def test_an_open_set(tiny: Path, tmp_path: Path):
-    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", judge=tiny / "judge.yaml", count=4)
+    asked = InversionSettings(
+        tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", judge=tiny / "judge.yaml", count=4
+    )
     findings = inverted(asked, tmp_path / "out")
     assert findings.target == "photographs"
     assert len(set(findings.people)) == 4
@@ -62,7 +64,7 @@ def test_an_open_set(tiny: Path, tmp_path: Path):
 
 
 def test_an_attack_that_failed_says_so(tiny: Path, tmp_path: Path):
-    asked = Asked(tiny / "run", replace(SHORT, steps=1), trust=True, faces=tiny / "others.yaml", count=2)
+    asked = InversionSettings(tiny / "run", replace(SHORT, steps=1), trust=True, faces=tiny / "others.yaml", count=2)
     findings = inverted(asked, tmp_path / "out")
     assert "the attack failed, and says nothing on what can be recovered: the mean cosine of the" in findings.text()
     assert "The attack failed, and says nothing" in (tmp_path / "out" / "index.html").read_text()
@@ -77,7 +79,7 @@ def test_an_attack_that_failed_says_so(tiny: Path, tmp_path: Path):
 
 def test_a_closed_set(tiny: Path, tmp_path: Path):
     settings = replace(SHORT, steps=60, flip=False, shift=0)
-    asked = Asked(tiny / "run", settings, trust=True, faces=tiny / "data.yaml", centers=True, count=3)
+    asked = InversionSettings(tiny / "run", settings, trust=True, faces=tiny / "data.yaml", centers=True, count=3)
     findings = inverted(asked, tmp_path / "out")
     assert (findings.target, findings.judge) == ("centers", None)
     own = findings.likeness[0]
@@ -85,14 +87,16 @@ def test_a_closed_set(tiny: Path, tmp_path: Path):
     assert own.same_person is not None
     assert own.others is not None
     assert own.same_person.mean > own.others.mean  # the model itself is led there
-    without = Asked(tiny / "run", SHORT, trust=True, centers=True, count=2)
+    without = InversionSettings(tiny / "run", SHORT, trust=True, centers=True, count=2)
     assert inverted(without, tmp_path / "alone").likeness == ()
     assert "without photographs" not in (tmp_path / "alone" / "index.html").read_text()
 
 
 def test_stored_embeddings(tiny: Path, tmp_path: Path):
     embed_faces(tiny / "run", tiny / "others.yaml", tmp_path / "set.npz", device=CPU, trust=True)
-    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", embeddings=tmp_path / "set.npz", count=3)
+    asked = InversionSettings(
+        tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", embeddings=tmp_path / "set.npz", count=3
+    )
     findings = inverted(asked, tmp_path / "out")
     assert findings.target == "embeddings"
     assert findings.likeness[0].same_photo is not None
@@ -118,7 +122,9 @@ def test_listed_pairs_of_generated_images(tiny: Path, tmp_path: Path):
         one, other = names[6 * fold : 6 * fold + 3], names[6 * fold + 3 : 6 * fold + 6]
         lines += [f"{one[0]},{one[1]},1,{fold}", f"{one[0]},{other[0]},0,{fold}"]
     (tmp_path / "pairs.csv").write_text("left,right,label,fold\n" + "\n".join(lines) + "\n")
-    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", pairs=tmp_path / "pairs.csv", count=6)
+    asked = InversionSettings(
+        tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", pairs=tmp_path / "pairs.csv", count=6
+    )
     findings = inverted(asked, tmp_path / "out")
     assert len(findings.images) == 6
     assert [one.sides for one in findings.pairs] == ["both generated", "generated and photograph", "both photographs"]
@@ -136,7 +142,7 @@ class Killed(Exception):
 
 
 def test_one_that_was_ended_goes_on_with_the_same_bits(tiny: Path, tmp_path: Path):
-    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", count=4)
+    asked = InversionSettings(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", count=4)
     inverted(asked, tmp_path / "whole")
 
     def ends(items, title, total=None, done=0):
@@ -163,7 +169,7 @@ def test_one_that_was_ended_goes_on_with_the_same_bits(tiny: Path, tmp_path: Pat
 
 
 def test_one_that_was_ended_begins_anew_with_other_pixels(tiny: Path, tmp_path: Path):
-    asked = Asked(tiny / "run", replace(SHORT, steps=2), trust=True, directions=True, count=4)
+    asked = InversionSettings(tiny / "run", replace(SHORT, steps=2), trust=True, directions=True, count=4)
     starts = []
 
     def ends(items, title, total=None, done=0):
@@ -198,11 +204,11 @@ def test_one_that_was_ended_begins_anew_with_other_pixels(tiny: Path, tmp_path: 
 )
 def test_what_does_not_go_together(tiny: Path, changes: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
-        Asked(**{"model": tiny / "run", "settings": SHORT, "faces": tiny / "others.yaml", **changes})
+        InversionSettings(**{"model": tiny / "run", "settings": SHORT, "faces": tiny / "others.yaml", **changes})
 
 
 def test_what_the_files_refuse(tiny: Path, tmp_path: Path):
-    asked = Asked(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", count=4)
+    asked = InversionSettings(tiny / "run", SHORT, trust=True, faces=tiny / "others.yaml", count=4)
     with pytest.raises(ValueError, match="the judge is another model"):
         prepare(replace(asked, judge=tiny / "run"), CPU)
     with pytest.raises(ValueError, match="9 people, and 10 images"):
@@ -315,7 +321,9 @@ def _in_capitals(tiny: Path, folder: Path) -> Path:
 
 
 def test_people_of_a_run_who_are_spelled_otherwise_in_the_photographs(tiny: Path, tmp_path: Path):
-    asked = Asked(tiny / "run", SHORT, trust=True, faces=_in_capitals(tiny, tmp_path / "faces"), centers=True, count=6)
+    asked = InversionSettings(
+        tiny / "run", SHORT, trust=True, faces=_in_capitals(tiny, tmp_path / "faces"), centers=True, count=6
+    )
     with pytest.raises(ValueError, match=r"are one name but for case.*--names merge takes such names as one person"):
         prepare(asked, CPU)
     with names_taken("exact"), pytest.raises(ValueError, match="nobody on whom"):
@@ -331,7 +339,7 @@ def test_two_classes_of_one_merged_name_are_refused(tiny: Path, tmp_path: Path):
     shutil.copytree(tiny / "run", tmp_path / "run")
     people = (tmp_path / "run" / "people.txt").read_text().split()
     (tmp_path / "run" / "people.txt").write_text("\n".join([people[0], people[0].upper(), *people[2:]]) + "\n")
-    asked = Asked(tmp_path / "run", SHORT, trust=True, faces=tiny / "data.yaml", centers=True, count=3)
+    asked = InversionSettings(tmp_path / "run", SHORT, trust=True, faces=tiny / "data.yaml", centers=True, count=3)
     with names_taken("merge"), pytest.raises(ValueError, match=r"two people whose merged name is .*--names exact"):
         prepare(asked, CPU)
 
@@ -341,7 +349,9 @@ def test_people_of_stored_embeddings_are_found_under_another_spelling(tiny: Path
     stored = read_embeddings(tmp_path / "set.npz")
     lower = np.char.lower(stored.identities)
     write_embeddings(tmp_path / "lower.npz", replace(stored, identities=lower, spelled=frozenset(lower.tolist())))
-    asked = Asked(tiny / "run", SHORT, trust=True, faces=tmp_path / "faces", embeddings=tmp_path / "lower.npz", count=3)
+    asked = InversionSettings(
+        tiny / "run", SHORT, trust=True, faces=tmp_path / "faces", embeddings=tmp_path / "lower.npz", count=3
+    )
     with pytest.raises(ValueError, match="are one name but for case"):
         prepare(asked, CPU)
     with names_taken("merge"):

@@ -35,8 +35,8 @@ from verisphere.files.parquet_table import (
     PLAIN,
     PREFIXED,
     UNCOMPRESSED,
-    Chunk,
-    Page,
+    ColumnChunk,
+    DataPage,
     check_pyarrow,
     opened_by_pyarrow,
     pages_of,
@@ -258,7 +258,7 @@ class _Table:
     def _fault(self, reason: str, record: str = "", offset: int | None = None) -> Fault:
         return Fault(str(self.path), record, offset, reason)
 
-    def _pages(self, leaf: str) -> Iterator[tuple[int, Chunk, list[Page]] | Fault]:
+    def _pages(self, leaf: str) -> Iterator[tuple[int, ColumnChunk, list[DataPage]] | Fault]:
         """Each row group, its column with this path, and the pages of that column; or the fault of the pages."""
         with open(self.path, "rb", buffering=0, opener=regular) as file:
             for group, chunks in enumerate(self._footer.groups):
@@ -400,7 +400,7 @@ class _Table:
         )
 
 
-def _group_fault(chunk: Chunk, pages: Sequence[Page], is_plain: bool) -> str | None:
+def _group_fault(chunk: ColumnChunk, pages: Sequence[DataPage], is_plain: bool) -> str | None:
     """Why the images of a row group are not read; None if they are read."""
     if chunk.kind != BYTE_ARRAY:
         return f"images of the type {chunk.kind}; allowed is BYTE_ARRAY"

@@ -61,7 +61,7 @@ _MOST_IMAGES = 1 << 40  # more are a mistake in a file
 
 
 @dataclass(frozen=True, eq=False)
-class Contents:
+class RecordIOImages:
     """The images of a pack."""
 
     keys: Int64[np.ndarray, " images"]
@@ -72,7 +72,7 @@ class Contents:
     ids_are_keys: bool  # as at least half of a sample of images has it
 
 
-def contents(path: Path, thorough: bool) -> Generator[Fault, None, Contents | None]:
+def contents(path: Path, thorough: bool) -> Generator[Fault, None, RecordIOImages | None]:
     """The images of a pack, and its faults; see `verisphere.images.packs.pack.Format.contents`.
 
     Thoroughly, the records are walked in the order of their places, their headers read and their images skipped. If
@@ -123,7 +123,7 @@ def contents(path: Path, thorough: bool) -> Generator[Fault, None, Contents | No
             yield Fault(str(list_path(path)), "", None, reason)
     if thorough:
         return None
-    return Contents(records.image_keys, offsets[images], labels, names, manifest, records.ids_are_keys)
+    return RecordIOImages(records.image_keys, offsets[images], labels, names, manifest, records.ids_are_keys)
 
 
 def _index_faults(path: Path, index: Index, size: int, thorough: bool) -> Iterator[Fault]:

@@ -55,7 +55,7 @@ class Member(NamedTuple):
     size: int
 
 
-class Window:
+class BufferedReads:
     """Reads of a file at any place through a small buffer, since the next read is mostly close behind."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -71,7 +71,7 @@ class Window:
         return self._buffer[place : place + size]
 
 
-def members(file: Window) -> Iterator[Member | Fault]:
+def members(file: BufferedReads) -> Iterator[Member | Fault]:
     """The regular files of an archive, and the faults of its headers."""
     if file.read(0, _BLOCK).startswith(_COMPRESSIONS):
         reason = "a compressed archive, in which no image can be read by itself; unpack it first"
@@ -150,7 +150,7 @@ def _number(field: bytes) -> int:
     raise ValueError(f"no header of a tar archive: {shown(field)} is no octal number")
 
 
-def _extension(kind: bytes, size: int, file: Window, offset: int) -> dict[bytes, bytes]:
+def _extension(kind: bytes, size: int, file: BufferedReads, offset: int) -> dict[bytes, bytes]:
     """The path and size that an extension header of GNU tar (a long name) or pax states for the next member."""
     if size > MOST_TEXT:
         raise ValueError(f"a header of {size:,} bytes; allowed are {MOST_TEXT:,}")
@@ -192,7 +192,7 @@ def _checked_path(path: bytes) -> str:
     return name
 
 
-def _end(file: Window, offset: int) -> Iterator[Fault]:
+def _end(file: BufferedReads, offset: int) -> Iterator[Fault]:
     """The fault of the bytes behind the end mark, which must be zeros."""
     rest = file.size - offset
     if rest > _MOST_PADDING or any(file.read(offset, rest)):
@@ -205,7 +205,7 @@ def _end(file: Window, offset: int) -> Iterator[Fault]:
         )
 
 
-def _next_header(file: Window, offset: int) -> int:
+def _next_header(file: BufferedReads, offset: int) -> int:
     """The offset of the next block that is a header of ustar, pax or GNU tar, or the end of the file."""
     while offset < file.size:
         blocks = file.read(offset, _SEARCHED)
@@ -292,7 +292,7 @@ def _records(shards: tuple[Path, ...]) -> Iterator[Record | Fault]:
     for part, path in enumerate(shards):
         try:
             with open(path, "rb", buffering=0, opener=regular) as opened:
-                file = Window(path, opened.fileno())
+                file = BufferedReads(path, opened.fileno())
                 yield from _samples(file, part)
         except OSError as error:
             yield Fault(str(path), "", None, f"cannot be read ({error.strerror})")
@@ -300,7 +300,7 @@ def _records(shards: tuple[Path, ...]) -> Iterator[Record | Fault]:
             yield fault_of(error, path)
 
 
-def _samples(file: Window, part: int) -> Iterator[Record | Fault]:
+def _samples(file: BufferedReads, part: int) -> Iterator[Record | Fault]:
     key = ""
     sample: dict[str, Member] = {}
     for member in members(file):
@@ -325,7 +325,7 @@ def _samples(file: Window, part: int) -> Iterator[Record | Fault]:
         yield from _sample(file, part, sample)
 
 
-def _sample(file: Window, part: int, sample: dict[str, Member]) -> Iterator[Record | Fault]:
+def _sample(file: BufferedReads, part: int, sample: dict[str, Member]) -> Iterator[Record | Fault]:
     """The record of a sample, or its fault."""
     images = [member for suffix, member in sample.items() if suffix in _IMAGES]
     first = images[0] if images else next(iter(sample.values()))
@@ -351,7 +351,7 @@ def _sample(file: Window, part: int, sample: dict[str, Member]) -> Iterator[Reco
     yield Record(str(name), str(identity), first.offset, first.size, None if domain is None else str(domain), part)
 
 
-def _fields(file: Window, sample: dict[str, Member]) -> dict[str, object]:
+def _fields(file: BufferedReads, sample: dict[str, Member]) -> dict[str, object]:
     """Name, identity and domain, as far as the small members of a sample state them."""
     fields: dict[str, object] = {}
     if "json" in sample:
@@ -369,7 +369,7 @@ def _fields(file: Window, sample: dict[str, Member]) -> dict[str, object]:
     return fields
 
 
-def _text(file: Window, member: Member) -> str:
+def _text(file: BufferedReads, member: Member) -> str:
     suffix = member.name[member.name.rfind(".") :]
     if member.size > MOST_TEXT:
         raise ValueError(f"its {suffix} has {member.size:,} bytes; allowed are {MOST_TEXT:,}")

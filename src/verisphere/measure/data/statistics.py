@@ -22,7 +22,7 @@ YAW_EDGES = tuple(range(-90, 91, 15))
 
 
 @dataclass(frozen=True)
-class Interval:
+class HistogramBin:
     """A row of a histogram.
 
     Attributes:
@@ -50,9 +50,9 @@ class Statistics(Result):
     path: str
     images: int
     identities: int
-    images_per_identity: tuple[Interval, ...]
+    images_per_identity: tuple[HistogramBin, ...]
     domains: dict[str, int] | None
-    yaw: tuple[Interval, ...] | None
+    yaw: tuple[HistogramBin, ...] | None
     yaw_images: int
     yaw_within_30: float | None
     yaw_estimator: str
@@ -102,7 +102,7 @@ class Statistics(Result):
         return "\n\n".join(texts)
 
 
-def _images_label(row: Interval) -> str:
+def _images_label(row: HistogramBin) -> str:
     return f"{row.first:,}" if row.first == row.last else f"{row.first:,} to {row.last:,}"
 
 
@@ -137,7 +137,7 @@ def data_statistics(path: Path, landmarks: Path | None = None, trust: bool = Fal
     )
 
 
-def images_histogram(counts: Int64[np.ndarray, " people"]) -> tuple[Interval, ...]:
+def images_histogram(counts: Int64[np.ndarray, " people"]) -> tuple[HistogramBin, ...]:
     """People by their number of images: 1, 2, 3 to 4, 5 to 8, 9 to 16 and so on, up to the largest number.
 
     >>> [(row.first, row.last, row.count, row.images) for row in images_histogram(np.array([1, 1, 3, 4, 5]))]
@@ -147,15 +147,15 @@ def images_histogram(counts: Int64[np.ndarray, " people"]) -> tuple[Interval, ..
     first, last = 1, 1
     while first <= counts.max(initial=0):
         inside = (counts >= first) & (counts <= last)
-        rows.append(Interval(first, last, int(inside.sum()), int(counts[inside].sum())))
+        rows.append(HistogramBin(first, last, int(inside.sum()), int(counts[inside].sum())))
         first, last = last + 1, last * 2
     return tuple(rows)
 
 
-def yaw_histogram(yaws: Float64[np.ndarray, " images"]) -> tuple[Interval, ...]:
+def yaw_histogram(yaws: Float64[np.ndarray, " images"]) -> tuple[HistogramBin, ...]:
     """Images by yaw in degrees, in the intervals of `YAW_EDGES`."""
     counts, _ = np.histogram(yaws, YAW_EDGES)
     return tuple(
-        Interval(first, last, count)
+        HistogramBin(first, last, count)
         for first, last, count in zip(YAW_EDGES[:-1], YAW_EDGES[1:], counts.tolist(), strict=True)
     )

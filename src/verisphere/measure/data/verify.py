@@ -145,7 +145,7 @@ _NOT_SEEN = 0  # as width and height: the image could not be decoded
 
 
 @dataclass(frozen=True)
-class Verification(Result):
+class SetFaults(Result):
     """The faults of a data set."""
 
     format: str
@@ -176,7 +176,7 @@ def _more(number: int, what: str) -> list[str]:
     return [f"... and {number:,} further {what}, which --json lists"] if number > 0 else []
 
 
-def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: Progress = quietly) -> Verification:
+def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: Progress = quietly) -> SetFaults:
     """Finds every fault of a data set.
 
     Memory for a large set: about 50 bytes an image, beside its index and the faults.
@@ -190,7 +190,7 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
         if not faults:
             faults.append(fault_of(error, path))
         faults += manifest_faults(path, form, None, progress)
-        return Verification(form.name, str(path), None, None, tuple(faults), ())
+        return SetFaults(form.name, str(path), None, None, tuple(faults), ())
     faults += manifest_faults(path, form, pack, progress)
     faults += label_faults(pack, allow_single)
     notes: list[Fault] = []
@@ -216,7 +216,7 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
         (faults if is_fault else notes).append(pack.fault(position, reason))
     stretched, about_sizes = _sizes(pack, sizes)
     people = len(people_of(pack.identities))
-    return Verification(form.name, str(path), len(pack), people, (*faults, *stretched), (*notes, *about_sizes))
+    return SetFaults(form.name, str(path), len(pack), people, (*faults, *stretched), (*notes, *about_sizes))
 
 
 # --- images ---

@@ -28,7 +28,7 @@ from verisphere.decide.plausible import (
     MOVED,
     SAMPLED,
     WORKING,
-    Sampled,
+    SampledScores,
     implausible,
     implausible_list,
     moved_by,
@@ -140,7 +140,7 @@ def crowds_of_strangers(embeddings: Embeddings) -> tuple[str, ...]:
         rows = numpy_generator(0).permutation(np.flatnonzero(person == name))[:MOST_IMAGES]
         left, right = np.nonzero(~np.eye(len(rows), dtype=bool))
         score = _scores(embeddings.embeddings, rows[left], rows[right]).reshape(len(rows), -1)
-        own = Sampled(score, _sampled(embeddings.embeddings, person, domain, np.array([name])).impostor)
+        own = SampledScores(score, _sampled(embeddings.embeddings, person, domain, np.array([name])).impostor)
         error = 2 * own.auc_of_people.std(ddof=1) / np.sqrt(len(rows))
         if own.auc + error * stdtrit(len(rows) - 1, 1 - 0.01 / len(large)) <= MOST:
             reasons.append(
@@ -156,12 +156,12 @@ def _sampled(
     person: Int64[np.ndarray, " rows"],
     domain: np.ndarray,
     people: Int64[np.ndarray, " people"] | None = None,
-) -> Sampled:
+) -> SampledScores:
     """Genuine pairs, of all people or of these; impostor pairs have a row of theirs, and the domains of such pairs."""
     left, right = _genuine(person, people)
     first, second = left.ravel(), _of_same(domain, right.ravel())
     genuine = _scores(rows, first, right.ravel()).reshape(left.shape)
-    return Sampled(genuine, _scores(rows, first, second)[person[first] != person[second]])
+    return SampledScores(genuine, _scores(rows, first, second)[person[first] != person[second]])
 
 
 def _of_domains(embeddings: Embeddings, person: Int64[np.ndarray, " rows"], whole: float) -> tuple[str, ...]:
@@ -250,12 +250,12 @@ def _of_rows(
     one, other = numpy_generator(0).integers(len(person), size=(2, SAMPLED))
     score = _scores(rows, one, other)
 
-    def sample(labels: Int64[np.ndarray, " rows"]) -> Sampled:
+    def sample(labels: Int64[np.ndarray, " rows"]) -> SampledScores:
         if domain is not None:
             return _sampled(rows, labels, domain)
         left, right = _genuine(labels)
         genuine = _scores(rows, left.ravel(), right.ravel()).reshape(left.shape)
-        return Sampled(genuine, score[labels[one] != labels[other]])
+        return SampledScores(genuine, score[labels[one] != labels[other]])
 
     right, moved = sample(person), {where: sample(np.roll(person, -by)) for by, where in MOVED.items()}
     reasons = implausible(right, moved, True, whole)
@@ -341,8 +341,8 @@ def _between(
     one, other = (numpy_generator(seed).integers(len(person), size=SAMPLED) for seed, person in enumerate(persons))
     score = _scores(sides[0], one, other, sides[1])
 
-    def sample(first: np.ndarray, second: np.ndarray) -> Sampled:
-        return Sampled(_genuine_between(sides, (first, second)), score[first[one] != second[other]])
+    def sample(first: np.ndarray, second: np.ndarray) -> SampledScores:
+        return SampledScores(_genuine_between(sides, (first, second)), score[first[one] != second[other]])
 
     left, right = persons
     as_they_are = sample(left, right)

@@ -22,7 +22,7 @@ from verisphere.decide import TooFewComparisonsError
 from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.decide.purity import LIBRARIES_FAIL, ClusterFigures, figures_of, libraries_of
 from verisphere.decide.sample_size import Guarantee, comparisons_needed, independent_rank
-from verisphere.files.purity import AtSize, Joined, Purity, digests_of
+from verisphere.files.purity import AtSize, MergesNotMade, Purity, digests_of
 from verisphere.score.linkage import SMALLER_GROUPS_PAY
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted, refuse_implausible, refuse_training_people
@@ -147,7 +147,7 @@ def calibrate_purity(
 
 def _joined(
     threshold: float, of_each: Callable[[Callable[[Library], np.ndarray]], list[np.ndarray]]
-) -> tuple[Joined, ...]:
+) -> tuple[MergesNotMade, ...]:
     """Merges of clusters of known people that the threshold does not make, by what they score."""
     floor = max(threshold - MERGES_BELOW, LOWEST)
     edges = np.arange(floor, threshold, SCORES_TOGETHER)
@@ -165,4 +165,4 @@ def _joined(
         wrong = place[np.array(differ, bool)[later]]
         return np.array([np.bincount(some, minlength=len(edges)) for some in (place, wrong)])
 
-    return tuple(map(Joined, edges.tolist(), *np.sum(of_each(merges), axis=0).tolist()))
+    return tuple(map(MergesNotMade, edges.tolist(), *np.sum(of_each(merges), axis=0).tolist()))

@@ -18,7 +18,7 @@ from verisphere.files.results import to_json
 from verisphere.images.packs.columns import take
 from verisphere.report.tables import table
 from verisphere.study.clean.rules import ANGLES, Reason, Rule, images_left
-from verisphere.study.clean.sub_classes import Found
+from verisphere.study.clean.sub_classes import SamplesInSubClasses
 from verisphere.study.clean.truth import NoiseDropped, agreement, noisy_labels
 
 KEPT, JSON = "kept.txt", "clean.json"
@@ -39,12 +39,12 @@ class AtAngle:
 class Cleaning:
     """A rule on samples in their sub-classes: the reason for which each was dropped, as a number of `Reason`."""
 
-    found: Found
+    found: SamplesInSubClasses
     rule: Rule
     reasons: Int8[np.ndarray, " samples"]
 
     @classmethod
-    def by(cls, rule: Rule, found: Found) -> "Cleaning":
+    def by(cls, rule: Rule, found: SamplesInSubClasses) -> "Cleaning":
         """Apply a rule."""
         return cls(found, rule, rule.reasons(found.sub))
 

@@ -29,7 +29,7 @@ from verisphere.files.embeddings import note_crowds
 from verisphere.files.streamed_rows import StreamedRows, open_rows
 from verisphere.images.packs.columns import Coded, Letters
 from verisphere.study.clean.spherical_k_means import cosines_to_sub_centers, equal_sizes, unit_rows
-from verisphere.study.clean.sub_classes import NONE, ROUNDING, Found, SubClasses, degrees, sub_classes
+from verisphere.study.clean.sub_classes import NONE, ROUNDING, SamplesInSubClasses, SubClasses, degrees, sub_classes
 
 #: Cosine distance within which two images are neighbours, and rows that a core takes; chosen on LFW with noise, see
 #: docs/lab/cleaning.md.
@@ -134,7 +134,7 @@ def found_in_embeddings(
     min_samples: int = MIN_SAMPLES,
     budget: int = BUDGET,
     progress: Progress = quietly,
-) -> Found:
+) -> SamplesInSubClasses:
     """The sub-class of each row of an embeddings file, by the options of `Finder`; rows of `NOBODY` have no class.
 
     Whole identities are held at a time, as many as fit `budget` bytes; a larger identity is held nevertheless. The
@@ -164,7 +164,7 @@ def found_in_embeddings(
         sub = sub_classes_of_clusters(clusters, cosines, labels, classes)
     else:
         sub = sub_classes(cosines, labels, classes)
-    return Found(
+    return SamplesInSubClasses(
         Letters(opened.names),
         people,
         people.values,

@@ -22,7 +22,7 @@ from verisphere.images.packs.columns import Texts, coded
 from verisphere.models.embed import EmbeddingModel, embed, open_model
 from verisphere.models.run_head import RunHead, open_head
 from verisphere.study.clean.nearest_class import NearestClass, nearest_is_own
-from verisphere.study.clean.sub_classes import Found, SubClasses, sub_classes
+from verisphere.study.clean.sub_classes import SamplesInSubClasses, SubClasses, sub_classes
 from verisphere.train.restore import data_digest
 from verisphere.train.run_folder import versions
 
@@ -45,7 +45,7 @@ def found_in_run(
     work: Path | None = None,
     rank_1: bool = False,
     progress: Progress = quietly,
-) -> Found:
+) -> SamplesInSubClasses:
     """The samples of a data set in the sub-classes of a run that was trained on it.
 
     Images are embedded block by block, without the mirror image and in float32. A finished block is stored in the
@@ -72,7 +72,7 @@ def found_in_run(
             sub = sub_classes(cosines, labels, len(head.people))
             nearest = _nearest(head, sub, cosines, labels, blocks, files, device, progress) if rank_1 else None
         on_first_rank(str)  # until all ranks have read the pieces
-    return Found(
+    return SamplesInSubClasses(
         faces.names,
         faces.identities,
         head.people,
@@ -92,7 +92,7 @@ def found_by_centers(
     device: torch.device = _CPU,
     rank_1: bool = False,
     progress: Progress = quietly,
-) -> Found:
+) -> SamplesInSubClasses:
     """The rows of an embeddings file in the sub-classes of the run whose network has made it."""
     head = open_head(run, WITHOUT_HEAD)
     rows = open_rows(embeddings, ("names", "identities"))
@@ -114,7 +114,7 @@ def found_by_centers(
         ]
         nearest = NearestClass(*np.concatenate(parts).T)
     names = Texts.of(map(str, rows.names))
-    return Found(
+    return SamplesInSubClasses(
         names,
         identities,
         head.people,

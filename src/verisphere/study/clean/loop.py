@@ -30,7 +30,7 @@ from verisphere.study.clean.cleaning import JSON, KEPT, Cleaning, cleaned_data
 from verisphere.study.clean.from_run import found_in_run
 from verisphere.study.clean.page import write_result
 from verisphere.study.clean.rules import Rule
-from verisphere.study.clean.sub_classes import Found
+from verisphere.study.clean.sub_classes import SamplesInSubClasses
 from verisphere.study.clean.truth import truth_of_list
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.preparation import length_of
@@ -60,7 +60,7 @@ class CleanOptions:
 
 
 def clean_folder(
-    out: Path, options: CleanOptions, find: Callable[[Path], tuple[Found, Faces | None]], title: str
+    out: Path, options: CleanOptions, find: Callable[[Path], tuple[SamplesInSubClasses, Faces | None]], title: str
 ) -> Cleaning:
     """Find sub-classes and write the folder of a cleaning: kept.txt, clean.json and a page. All ranks enter it."""
     with result_folder(out) as work:

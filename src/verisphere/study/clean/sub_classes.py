@@ -86,7 +86,7 @@ def degrees(cosines: Float32[np.ndarray, " samples"]) -> Float32[np.ndarray, " s
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SamplesInSubClasses:
     """The samples of a data set, each in its sub-class."""
 
     names: Sequence[str]

@@ -48,7 +48,7 @@ from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
 from verisphere.study.invert.likeness import JUDGE
 from verisphere.study.invert.photographs import Photographs, photograph_digests, unit_embeddings
-from verisphere.study.invert.run import INVERSION_JSON, Asked, Prepared, prepare, run_inversion
+from verisphere.study.invert.run import INVERSION_JSON, InversionSettings, Prepared, prepare, run_inversion
 
 log = logging.getLogger(__name__)
 
@@ -139,9 +139,9 @@ class LeakAsked:
             raise ValueError("--head and --trained belong together: centers, and photographs of their people")
         self.attacks()  # refuses what an inversion refuses
 
-    def attacks(self) -> dict[str, Asked]:
+    def attacks(self) -> dict[str, InversionSettings]:
         """The inversion of each source."""
-        common = Asked(
+        common = InversionSettings(
             self.model, self.settings, self.faces, self.people, judge=self.judge, count=self.count, fars=self.fars,
             trust=self.trust,
         )  # fmt: skip
@@ -249,7 +249,11 @@ def _check_same(out: Path, described: dict[str, Any]) -> None:
 
 
 def _prepared(
-    source: str, attack: Asked, opened: Mapping[Path, EmbeddingModel], device: torch.device, progress: Progress
+    source: str,
+    attack: InversionSettings,
+    opened: Mapping[Path, EmbeddingModel],
+    device: torch.device,
+    progress: Progress,
 ) -> Prepared:
     """An inversion before its first step, refused if its faces could be compared with nobody."""
     prepared = prepare(attack, device, progress, opened)

@@ -158,7 +158,7 @@ _CANDIDATES = 200  # people whom an image of a random direction may stand for
 
 
 @dataclass(frozen=True)
-class Asked:
+class InversionSettings:
     """The settings of an inversion: the model and the targets."""
 
     model: Path
@@ -211,7 +211,7 @@ class Prepared:
 
 
 def prepare(
-    asked: Asked,
+    asked: InversionSettings,
     device: torch.device,
     progress: Progress = quietly,
     opened: Mapping[Path, EmbeddingModel] | None = None,
@@ -250,7 +250,7 @@ def prepare(
 _Parts = tuple[Identity, tuple[str, ...], tuple[str, ...], str, str, Photographs | None, GeneratedPairs | None]
 
 
-def _toward_centers(asked: Asked, faces: Faces | None) -> _Parts:
+def _toward_centers(asked: InversionSettings, faces: Faces | None) -> _Parts:
     closed = open_closed_set(asked.model, asked.trust)
     seed = asked.settings.seed
     if faces is None:
@@ -292,7 +292,7 @@ def _spelled_as_in(
     return spelled
 
 
-def _toward_directions(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> _Parts:
+def _toward_directions(asked: InversionSettings, model: EmbeddingModel, faces: Faces | None) -> _Parts:
     """Random directions; the person of an image is determined once it exists, and is a candidate until then."""
     seed = mixed_seed(Stream.INVERSION, asked.settings.seed, _DIRECTION)
     chance = torch.Generator().manual_seed(seed)
@@ -315,7 +315,7 @@ def _toward_directions(asked: Asked, model: EmbeddingModel, faces: Faces | None)
 
 
 def _toward_photographs(
-    asked: Asked, model: EmbeddingModel, faces: Faces, device: torch.device, progress: Progress
+    asked: InversionSettings, model: EmbeddingModel, faces: Faces, device: torch.device, progress: Progress
 ) -> _Parts:
     seed, pairs = asked.settings.seed, None
     if asked.pairs is None:
@@ -334,7 +334,7 @@ def _toward_photographs(
     return TowardEmbeddings(targets), names, people, "photographs", _digest(targets), photographs, pairs
 
 
-def _toward_stored(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> _Parts:
+def _toward_stored(asked: InversionSettings, model: EmbeddingModel, faces: Faces | None) -> _Parts:
     """Embeddings of a file; if photographs are given, they are found by name."""
     assert asked.embeddings is not None
     stored = read_embeddings(asked.embeddings)
@@ -378,7 +378,7 @@ def _digest(targets: Tensor) -> str:
 
 
 def run_inversion(
-    asked: Asked,
+    asked: InversionSettings,
     prepared: Prepared,
     out: Path,
     device: torch.device,
@@ -423,7 +423,10 @@ def run_inversion(
 
 
 def compare(
-    asked: Asked, prepared: Prepared, pixels: UInt8[Tensor, "count 3 height width"], strangers: Strangers | None
+    asked: InversionSettings,
+    prepared: Prepared,
+    pixels: UInt8[Tensor, "count 3 height width"],
+    strangers: Strangers | None,
 ) -> tuple[InversionFindings, Compared | None]:
     """The figures of generated images; and their comparison under the judge, or without one under the model itself."""
     models = [(INVERTED, prepared.model)] + ([] if prepared.judge is None else [(JUDGE, prepared.judge)])
