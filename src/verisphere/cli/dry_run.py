@@ -12,7 +12,7 @@ from verisphere.cli.results import add_json
 
 if TYPE_CHECKING:
     from verisphere.measure.cost import Kind
-    from verisphere.train.dry_run.text import DryRunOptions
+    from verisphere.train.dry_run.one_training import DryRunOptions
 
 _OF_COST = ("out", "json", "by_person")
 _OF_DRY_RUN = ("classes", "images", "processes", "memory", "json")
@@ -125,7 +125,7 @@ def is_dry_run(options: argparse.Namespace, useless: Sequence[str]) -> bool:
 
 def dry_run_options(options: argparse.Namespace, processes: int = 1) -> "DryRunOptions":
     """What the options say of the data and the machine; `processes` is used where they do not say how many."""
-    from verisphere.train.dry_run.text import DryRunOptions
+    from verisphere.train.dry_run.one_training import DryRunOptions
 
     number = getattr(options, "processes", None)
     return options_as(DryRunOptions, options, processes=processes if number is None else number)

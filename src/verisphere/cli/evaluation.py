@@ -1,4 +1,4 @@
-"""Measuring embeddings or scores: `evaluate` and its kinds."""
+"""Kinds of `evaluate`: scores, pairs, all pairs, two sets, distractors, and every set of a folder; see `evaluating`."""
 
 import argparse
 import logging

@@ -1,4 +1,4 @@
-"""Identification of probes in galleries: `evaluate identification`."""
+"""Kinds of `evaluate`: probes searched in galleries (`identification`), and the templates of `ijb`, 1:1 and 1:N."""
 
 import argparse
 from collections.abc import Sequence

@@ -54,7 +54,7 @@ def train(options: argparse.Namespace) -> Outcome:
 def _dry_run(options: argparse.Namespace) -> Outcome:
     """The cost of a training on as many processes as were started; rank 0 computes and writes it."""
     from verisphere.base.distributed import world
-    from verisphere.train.dry_run.text import dry_run
+    from verisphere.train.dry_run.one_training import dry_run
 
     if not world().first:
         return ""

@@ -8,8 +8,8 @@ import pytest
 from verisphere.cli.start import main
 from verisphere.study.experiments.arms import read_experiment
 from verisphere.study.experiments.dry_run import experiment_cost
+from verisphere.train.dry_run.one_training import DryRunOptions
 from verisphere.train.dry_run.several import flops_text
-from verisphere.train.dry_run.text import DryRunOptions
 
 SEARCHED = """\
 recipe: recipe.yaml

@@ -8,7 +8,7 @@ import pytest
 from tiny_searches import searched, written
 from verisphere.cli.start import main
 from verisphere.study.search.dry_run import search_cost
-from verisphere.train.dry_run.text import DryRunOptions
+from verisphere.train.dry_run.one_training import DryRunOptions
 
 HALVING = "{class_path: verisphere.study.search.SuccessiveHalving, init_args: {trainings: 4, first: 0.5}}"
 

@@ -37,7 +37,7 @@ from verisphere.losses.sphereface2 import SphereFace2
 from verisphere.pairs import AnchorFace
 from verisphere.pairs.pair_term import PairTerm, Training
 from verisphere.train.dry_run.measured import BackboneCost, measure_backbone, measure_dense, saved_bytes
-from verisphere.train.dry_run.text import DryRun, DryRunOptions, dry_run
+from verisphere.train.dry_run.one_training import DryRun, DryRunOptions, dry_run
 from verisphere.train.dry_run.training_cost import Collective, Measurements, Memory, head_collectives, training_cost
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.train.recipe_head import centers_and_engine

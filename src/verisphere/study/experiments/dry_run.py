@@ -8,8 +8,8 @@ from verisphere.study.experiments.arms import Experiment
 from verisphere.study.search.definition import planned_rounds
 from verisphere.study.search.rounds import epochs_trained
 from verisphere.train.dry_run.measured import BackboneCost
+from verisphere.train.dry_run.one_training import NO_DATA, DryRunOptions
 from verisphere.train.dry_run.several import SeveralCosts, Trainings
-from verisphere.train.dry_run.text import NO_DATA, DryRunOptions
 from verisphere.train.dry_run.training_cost import Measurements, training_cost
 from verisphere.train.preparation import check_plateau
 from verisphere.train.recipe import Settings, read_recipe

@@ -8,8 +8,8 @@ from typing import Any
 from verisphere.files.results import Result
 from verisphere.study.search.definition import planned_rounds, read_search, recipe_of_search
 from verisphere.study.search.rounds import Round, epochs_trained
+from verisphere.train.dry_run.one_training import NO_DATA, DryRunOptions
 from verisphere.train.dry_run.several import Trainings, flops_text
-from verisphere.train.dry_run.text import NO_DATA, DryRunOptions
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from verisphere.files.results import Result
 from verisphere.report.tables import table
-from verisphere.train.dry_run.text import DryRun, gib
+from verisphere.train.dry_run.one_training import DryRun, gib
 from verisphere.train.dry_run.training_cost import TrainingCost
 from verisphere.train.preparation import epochs_of
 from verisphere.train.recipe import Recipe

@@ -1,4 +1,4 @@
-"""A dry run: the cost of a training as text and JSON."""
+"""The dry run of one training: its options, and the cost as text and JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
