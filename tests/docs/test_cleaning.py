@@ -1,6 +1,5 @@
 """docs/cleaning.md: its links, its keys of clean.json, and its pictures, which are drawn from drawn faces."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -16,22 +15,6 @@ from verisphere.study.clean.sub_classes import SamplesInSubClasses, sub_classes
 PAGE = Path(__file__).parents[2] / "docs" / "cleaning.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 TINY = DrawnSet(people=4, images=12, others=10, others_images=4, components=16, dim=6, steps=30)
-
-
-def test_links_and_pictures_lead_somewhere():
-    paths = re.findall(r"\]\(([^)#]+)(?:#[\w-]+)?\)", TEXT)
-    assert paths
-    for path in paths:
-        assert path.startswith("https://") or (PAGE.parent / path).exists(), path
-
-
-def test_links_within_the_page_lead_to_its_headings():
-    headings = {
-        re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-")
-        for line in TEXT.splitlines()
-        if line.startswith("#")
-    }
-    assert set(re.findall(r"\]\(#([\w-]+)\)", TEXT)) <= headings
 
 
 def test_every_rule_and_its_default_is_named():

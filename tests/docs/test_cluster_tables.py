@@ -7,12 +7,6 @@ ROOT = Path(__file__).parents[2]
 MADE_BY = "clusters_page"
 
 
-def test_every_table_is_made_of_the_rows(made: ModuleType):
-    for name, (page, text) in made.tables(made.read_rows()).items():
-        assert text.count("\n") > 2, name
-        assert text in (ROOT / "docs" / page).read_text(encoding="utf-8"), name
-
-
 def test_what_the_page_of_clusters_shows_is_that_of_the_file(made: ModuleType):
     found = {line["figure"]: line["value"] for line in made.lines_of(ROOT / "benchmarks" / "clusters_look.csv")}
     page = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")

@@ -11,12 +11,6 @@ ROOT = Path(__file__).parents[2]
 MADE_BY = "few_people_page"
 
 
-def test_every_table_is_made_of_the_rows(made: ModuleType):
-    for name, (page, text) in made.tables(made.read_rows()).items():
-        assert text.count("\n") > 2, name
-        assert text in (ROOT / "docs" / page).read_text(encoding="utf-8"), name
-
-
 def test_the_promise_under_a_cap_held_where_the_cap_is_reached(made: ModuleType):
     rows = [row for row in made.read_rows() if "at the cap" in row["population"] and row["part"] == "worlds"]
     held = [float(row["held"]) for row in rows if row["promise"].startswith("capped")]

@@ -10,14 +10,6 @@ ROOT = Path(__file__).parents[2]
 MADE_BY = "gallery_page"
 
 
-def test_every_table_is_made_of_the_rows(made: ModuleType):
-    tables = made.tables(made.read_rows(made.ROWS))
-    assert len(tables) > 8
-    for name, (page, text) in tables.items():
-        assert text.count("\n") > 2, name
-        assert text in (ROOT / "docs" / page).read_text(encoding="utf-8"), name
-
-
 def test_the_promises_held(made: ModuleType):
     """Of many cells a few are further off than two standard errors; repeated with more calibrations, none is."""
     rows = made.read_rows(made.ROWS)

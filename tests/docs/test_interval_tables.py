@@ -10,12 +10,6 @@ ROOT = Path(__file__).parents[2]
 MADE_BY = "intervals_page"
 
 
-def test_every_table_is_made_of_the_rows(made: ModuleType):
-    for name, (page, text) in made.tables(made.read_rows()).items():
-        assert text.count("\n") > 2, name
-        assert text in (ROOT / "docs" / page).read_text(encoding="utf-8"), name
-
-
 def test_what_is_printed_of_intervals_is_what_was_simulated(made: ModuleType):
     rows = [row for row in made.read_rows() if row["rule"] == made.OURS[row["figure"]]]
     assert all(row["sets"] == "300" for row in rows)

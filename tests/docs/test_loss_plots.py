@@ -93,16 +93,6 @@ def test_soft_indicator_by_hand():
     assert soft_indicator_slope(x, 0.1) == pytest.approx([0.0, 1.9661193, 2.5, 1.9661193, 0.0])
 
 
-def test_soft_indicator_slope_is_the_derivative():
-    x, step = np.linspace(-0.3, 0.3, 31), 1e-6
-    numeric = (soft_indicator(x + step, 0.05) - soft_indicator(x - step, 0.05)) / (2 * step)
-    assert soft_indicator_slope(x, 0.05) == pytest.approx(numeric, rel=1e-6)
-
-
-def test_soft_indicator_becomes_the_indicator():
-    assert soft_indicator(np.array([-0.01, 0.01]), 1e-4) == pytest.approx([0.0, 1.0], abs=1e-12)
-
-
 def directions(*degrees: float) -> np.ndarray:
     turn = np.radians(degrees)
     return np.stack([np.cos(turn), np.sin(turn)], 1)

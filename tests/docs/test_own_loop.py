@@ -4,7 +4,6 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 import torch
 
 from processes import run
@@ -39,8 +38,3 @@ def test_two_ranks_step_as_one_does():
         torch.testing.assert_close(of_rank[0], loss)
         torch.testing.assert_close(of_rank[1], weight)
     torch.testing.assert_close(torch.cat([of_rank[2] for of_rank in ranks]), centers)
-
-
-@pytest.mark.parametrize("path", re.findall(r"\]\((\w+\.md)\)", TEXT))
-def test_links_lead_somewhere(path: str):
-    assert (Path(__file__).parents[2] / "docs" / path).is_file()

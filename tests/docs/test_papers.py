@@ -83,8 +83,3 @@ def test_the_recipes_of_a_table_exist(row: list[str]):
             continue
         pattern = re.escape(name).replace(r"\.\.\.", ".+")
         assert any(re.fullmatch(pattern, packaged) for packaged in packaged_recipes()), name
-
-
-def test_a_cell_of_numbers_is_read():
-    assert numbers("2, 4 to 6, algorithm 1") == [2, 4, 5, 6]
-    assert numbers("section 3.2") == []

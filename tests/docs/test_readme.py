@@ -56,12 +56,6 @@ def test_every_command_that_is_shown_parses(page: Path):
         assert options.any_field or not further, line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path):
-    for path in re.findall(r"\]\(([\w./]+?)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / path).exists(), path
-
-
 def test_the_ten_lines_run_as_they_stand(capsys: pytest.CaptureFixture[str]):
     block = blocks(PAGES[0], "python")[0]
     assert len(block.splitlines()) <= 11

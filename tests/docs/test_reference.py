@@ -41,9 +41,3 @@ def test_an_argument_has_type_default_and_meaning():
     assert margin.meaning == "`margin` radians added to the own angle"  # of its parent's sentence
     assert (scale.default, scale.meaning) == ("32.0", "factor from cosine to logit.")
     assert [one.kind for one in arguments(ArcFace) if one.name == "gradient"] == ["`exact`, `detached`"]
-
-
-def test_links_lead_somewhere():
-    for path, text in WRITTEN.items():
-        for target in re.findall(r"\]\(([^)#:]+)\)", text):
-            assert (path.parent / target).is_file() or path == HELP, target

@@ -35,12 +35,6 @@ def test_every_program_compiles_and_every_command_parses(page):
             assert options.any_field or not [word for word in further if word.startswith("--")], line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([\w./]+?)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem in ASKED], ids=lambda page: page.stem)
 def test_a_page_runs_as_it_stands(page, tmp_path, monkeypatch):
