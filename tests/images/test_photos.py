@@ -208,10 +208,8 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path):
     refused(tmp_path / "in", "does a link point back")
 
 
-def test_restrictions_that_leave_nothing(tmp_path: Path):
+def test_restrictions_that_cannot_be(tmp_path: Path):
     fill(tmp_path)
-    refused(tmp_path, "no person has at least 4 images; the most that one has is 3", min_images=4)
-    refused(tmp_path, "at least 3 and at most 2 images", min_images=3, max_images=2)
     refused(tmp_path, r"size is \(0, 5\)", size=(0, 5))
     (tmp_path / "people.txt").write_text("Ann\nCy\nDi\n")
     refused(
@@ -236,22 +234,10 @@ def test_backslashes_in_an_archive(tmp_path: Path):
     refused(tmp_path / "f.zip", "has an unsafe name")
 
 
-def test_an_encrypted_archive(tmp_path: Path):
-    with zipfile.ZipFile(tmp_path / "f.zip", "w") as file:
-        file.writestr("Ann/1.png", b"")
-    data = bytearray((tmp_path / "f.zip").read_bytes())
-    data[data.index(b"PK\x01\x02") + 8] |= 1
-    (tmp_path / "f.zip").write_bytes(data)
-    refused(tmp_path / "f.zip", "'Ann/1.png' is encrypted")
-
-
 def test_other_archives_that_are_refused(tmp_path: Path):
     path = tmp_path / "f.zip"
     path.write_bytes(b"PK\x03\x04 and nothing else")
     refused(path, "f.zip: not a zip archive")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as file:
-        file.writestr("Ann/1.png", b"")
-    refused(path, "'Ann/1.png' is compressed by method 14; use store or deflate")
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("Ann/1.png", b"")
         with pytest.warns(UserWarning, match="Duplicate name"):
@@ -281,12 +267,6 @@ def test_an_image_that_is_none(tmp_path: Path):
     )
     archive = pack(tmp_path / "in", tmp_path / "f.zip")
     unreadable(Photos(archive), 1, "^/.*f.zip/Ann/2.png: not an image: the file's first bytes match no known format")
-
-
-def test_an_image_that_is_gone(tmp_path: Path):
-    photos = Photos(fill(tmp_path))
-    (tmp_path / "Ann" / "2.png").unlink()
-    unreadable(photos, 1, r"Ann/2\.png: cannot be read \(No such file")
 
 
 def test_an_image_file_that_is_too_large(tmp_path: Path):
@@ -327,15 +307,6 @@ def test_lfw(real_data: Path):
     first, last = photos.images([0, 13_232])
     assert first.shape == (3, 112, 112)
     assert not torch.equal(first, last)
-
-
-def test_orl(real_data: Path):
-    photos = Photos(real_data / "orl.zip")
-    assert (len(photos), len(photos.people)) == (400, 40)
-    assert {photos.identities.count(person) for person in photos.people} == {10}
-    image = photos.images([0])
-    assert image.shape == (1, 3, 112, 112)
-    assert torch.equal(image[:, 0], image[:, 2])
 
 
 def test_photographs_of_formats_that_are_not_read_are_counted_and_named(tmp_path: Path, caplog):

@@ -35,14 +35,6 @@ def noise(height: int, width: int) -> np.ndarray:
 # --- templates ---
 
 
-def test_the_names_say_height_and_width():
-    for name, template in TEMPLATES.items():
-        assert template.name == name
-        assert name.endswith(f"_{template.height}x{template.width}")
-        assert template.size == (template.height, template.width)
-        assert template_named(name) is template
-
-
 def test_the_narrow_template_is_the_square_one_without_its_sides():
     image, landmarks = noise(200, 200), moved(POINTS, 0.2, 0.9, (40, 40))
     narrow = align(image, landmarks, TEMPLATES["sphereface_112x96"])

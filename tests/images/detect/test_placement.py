@@ -64,12 +64,6 @@ def test_displacement_is_the_distance_from_the_template():
     assert displacement(np.zeros((5, 2)), ARCFACE) == 112  # no face's shape
 
 
-def test_half_the_size_displaces_each_point_by_half_its_distance_from_the_middle():
-    middle = POINTS.mean(axis=0)
-    expected = np.linalg.norm(POINTS - middle, axis=1).mean() / 2
-    assert displacement(middle + (POINTS - middle) / 2, ARCFACE) == pytest.approx(expected)
-
-
 def test_eye_contrast_of_a_face_of_two_tones():
     image = np.full((112, 112, 3), 200, np.uint8)
     for x, y in POINTS[:2].round().astype(int):

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import random
 import struct
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from memory_limit import memory_limit
+from tiny_packs import check_damaged
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
@@ -197,34 +197,13 @@ def test_a_file_that_has_become_shorter(tmp_path: Path):
         list(pack.files.read([5]))
 
 
-def test_mutated_sets(tmp_path: Path):
-    """Bytes changed, cut off or exchanged: one line or success, and no memory by a size that is only stated."""
+@pytest.mark.parametrize("protocol", range(6))
+def test_damaged_in_40_ways(tmp_path: Path, protocol: int):
+    """And no memory is taken by a size that is only stated."""
     made = ([b"a" * 9, array(b"b" * 9), b"c" * 300, array(b"d" * 300)], [True, False])
-    originals = [pickle.dumps(made, protocol) for protocol in range(6)]
-    source, path, messages = random.Random(20), tmp_path / "set.bin", list[str]()
+    path = write(tmp_path / "set.bin", made, protocol)
     with memory_limit(256):
-        for number in range(100):
-            path.write_bytes(_mutated(bytearray(originals[number % 6]), source, number // 6))
-            try:
-                content(path)
-            except ValueError as error:
-                messages.append(str(error))
-            messages += map(str, BIN.faults(path))
-    assert len(messages) > 60
-    assert all(str(path) in message and "\n" not in message for message in messages)
-
-
-def _mutated(data: bytearray, source: random.Random, number: int) -> bytes:
-    place = source.randrange(len(data))
-    match number % 3:
-        case 0:
-            data[place] ^= 1 << source.randrange(8)
-        case 1:
-            del data[place:]
-        case 2:
-            other = source.randrange(len(data))
-            data[place : place + 8], data[other : other + 8] = data[other : other + 8], data[place : place + 8]
-    return bytes(data)
+        check_damaged(BIN, path, path, 40)
 
 
 def test_a_set_is_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

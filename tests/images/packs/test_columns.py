@@ -47,9 +47,3 @@ def test_codes_number_the_values_in_order_of_appearance():
     assert (column.values, column.codes.tolist(), column.counts().tolist()) == (("b", "a"), [0, 1, 0], [2, 1])
     assert coded(column) is column
     assert Coded(("x", "unused"), np.array([0, 0])).take([0]).counts().tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("texts", [["a"], ["a", "bé", ""], ["", "a"]])
-def test_positions_from_the_end_are_taken(texts: list[str]):
-    places = range(-len(texts), len(texts))
-    assert Texts.of(texts).take(places) == [texts[place] for place in places]

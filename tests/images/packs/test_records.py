@@ -4,7 +4,6 @@ import json
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from verisphere.files.errors import Fault
@@ -80,16 +79,6 @@ def test_the_source_is_that_of_the_manifest(tmp_path: Path):
     )
     with pytest.raises(ValueError, match=r"it states 1 images, but the pack has 2"):
         pack_of(path, [record("a"), record("b")])
-
-
-def test_columns_of_a_pack(tmp_path: Path):
-    path = tmp_path / "some.pack"
-    path.touch()
-    (tmp_path / "other").touch()
-    rows = [record("a", identity="-1", domain="x"), record("b", domain="y", offset=8, size=3, part=1)]
-    pack = pack_of(path, rows, tmp_path / "other")
-    assert (list(pack.names), list(pack.identities), pack.domains) == (["a", "b"], ["-1", "Ann"], ("x", "y"))
-    assert np.array_equal(pack.files.parts, [0, 1])  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

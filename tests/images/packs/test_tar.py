@@ -6,7 +6,6 @@ in IEEE Std 1003.1, pax, "ustar Interchange Format".
 
 import io
 import json
-import os
 import tarfile
 from pathlib import Path
 
@@ -189,19 +188,15 @@ def test_every_fault_is_found_behind_a_damaged_header(tmp_path: Path):
     header = content[6144 : 6144 + 512]
     header[148:156] = b" " * 8
     content[6144 + 148 : 6144 + 156] = b"%06o\0 " % sum(header)
-    path.write_bytes(content[:-9000])  # the end mark, too
+    path.write_bytes(content[:8192])  # without the end mark, too
     faults = [str(fault).removeprefix(f"{path}") for fault in TAR.faults(path)]
-    assert (
-        faults
-        == [
-            " at byte 2048: no header of a tar archive: its checksum is wrong",
-            ": record b.cls at byte 3584: a sample without an image; all members of a sample follow one another",
-            f" at byte 6144: a member of 8589934591 bytes, but the archive ends after {len(content) - 9000 - 6656}",
-            ": record d.cls at byte 7680: a sample without an image; all members of a sample follow one another",
-            " at byte 8192: the archive ends without its end mark, two blocks of zeros; is it cut short?",
-        ]
-        or faults
-    )
+    assert faults == [
+        " at byte 2048: no header of a tar archive: its checksum is wrong",
+        ": record b.cls at byte 3584: a sample without an image; all members of a sample follow one another",
+        " at byte 6144: a member of 8589934591 bytes, but the archive ends after 1536",
+        " at byte 8192: the archive ends without its end mark, two blocks of zeros; is it cut short?",
+        ": record d.cls at byte 7680: a sample without an image; all members of a sample follow one another",
+    ]
 
 
 def test_compressed_archives_are_named(tmp_path: Path):
@@ -231,11 +226,3 @@ def test_no_pickle_is_read(tmp_path: Path):
         contents(open_pack(path))
     list(TAR.faults(path))
     assert not canary.exists()
-
-
-def test_a_file_that_shrinks_is_named(tmp_path: Path):
-    path = shard(tmp_path / "faces.tar", "a")
-    pack = open_pack(path)
-    os.truncate(path, 512)
-    with pytest.raises(ValueError, match=r"faces\.tar: has changed since it was opened \(10,240 bytes then, 512 now\)"):
-        contents(pack)

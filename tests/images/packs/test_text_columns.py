@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from verisphere.images.packs import recordio_index
@@ -62,15 +61,6 @@ def test_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, li
     assert labels == list(LABELS.values()) * len(CELLS)
     assert names.decode() == "".join(f"näme {cell}" for cell in CELLS for _ in LABELS)
     assert numbers == list(range(1, 2 * len(rows), 2))
-
-
-def test_random_tables(tmp_path: Path):
-    source = np.random.default_rng(1)
-    table = source.integers(0, 10 ** source.integers(1, 18, 1000))
-    path = tmp_path / "table"
-    path.write_text("".join(f"{number}\n" for number in table.tolist()))
-    columns = [lines.whole(lines.starts, lines.stops) for lines in blocks_of_lines(path)]
-    np.testing.assert_array_equal(np.concatenate(columns), table)
 
 
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,5 +1,3 @@
-import pickle
-
 import pytest
 import torch
 
@@ -64,12 +62,6 @@ def test_repeats_and_no_images() -> None:
     twice = faces.images([2, 2])
     assert torch.equal(twice[0], twice[1])
     assert faces.images([]).shape == (0, 3, 48, 48)
-
-
-def test_survives_pickling(faces: SyntheticFaces, drawn: torch.Tensor) -> None:
-    copy = pickle.loads(pickle.dumps(faces))
-    assert copy.names == faces.names
-    assert torch.equal(copy.images([11, 60]), drawn[[11, 60]])
 
 
 def test_an_image_does_not_depend_on_how_many_others_there_are(faces: SyntheticFaces, drawn: torch.Tensor) -> None:
