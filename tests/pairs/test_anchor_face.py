@@ -3,7 +3,6 @@
 import logging
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from verisphere.files.packaged_recipes import FOLDER
 from verisphere.measure.protocols.all_pairs import all_pairs
 from verisphere.pairs import AnchorFace, GlobalBatch, PairOutput, Step, Training
 from verisphere.pairs.anchor_face import _far_weight
-from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 
@@ -266,31 +264,6 @@ def frozen() -> tuple[Tensor, Tensor]:
     return embeddings[order], labels[order]
 
 
-def scores_of(embeddings: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    return pair_scores(unit_rows(embeddings.numpy()), left, right)
-
-
-@pytest.mark.parametrize("far", ["1e-1", "0.013", "1e-2"])
-def test_over_a_pass_of_a_frozen_network_each_threshold_is_that_of_its_pairs(frozen, far):
-    embeddings, labels = frozen
-    term = anchor(PEOPLE, DIM, far=far, features_per_identity=IMAGES)
-    for number, batch in enumerate(torch.arange(len(labels)).split(11)):
-        given = term(step_of(embeddings[batch], labels[batch].tolist(), number))
-        seen = torch.arange(int(batch[-1]) + 1)
-        left, right = batch.repeat_interleave(len(seen)), seen.repeat(len(batch))
-        left, right = left[left != right], right[left != right]
-        scores, same = scores_of(embeddings, left, right), labels[left] == labels[right]
-        assert figure(given, "negatives", far) == int((~same).sum())
-        assert figure(given, "positives", far) == int(same.sum())
-        if figure(given, "too_few", far):
-            continue
-        point = operating_point(scores[same], scores[~same], far) if same.any() else None
-        threshold = point.threshold if point else operating_point([0.0], scores[~same], far).threshold
-        assert figure(given, "threshold", far) == threshold
-        if point:
-            assert figure(given, "tar", far) == point.tar
-
-
 @pytest.mark.parametrize("far", ["1e-1", "0.0137", "1e-3"])
 def test_over_a_set_that_holds_all_the_data_it_is_the_threshold_over_all_pairs(frozen, far):
     """Each pair is met twice, once from either side: with n pairs, k' = floor(2 f n), and the (k' + 1)-th of scores
@@ -424,23 +397,6 @@ def test_what_is_refused(options, message):
 # In a training ----------------------------------------------------------------------------------------------------
 
 
-RECIPE = """\
-data: {class_path: own_parts.Noise, init_args: {people: 6, images: 5}}
-backbone: {class_path: own_parts.TinyNet}
-loss: {class_path: verisphere.losses.ArcFace, init_args: {margin: 0.2, scale: 16}}
-pair_terms:
-- class_path: verisphere.pairs.AnchorFace
-  init_args: {far: "1e-1", after: 0.5, features_per_identity: 2, valid_steps: 4, temperature: 0.05}
-- class_path: verisphere.pairs.AnchorFace
-  init_args: {far: "0.05", after: 1, compare: centers, tar_weight: 1}
-optimizer: {rate: 0.02}
-epochs: 2
-batch_size: 6
-log_every: 1
-workers: 0
-"""
-
-
 FROZEN = """\
 data: {class_path: own_parts.Noise, init_args: {people: 9, images: 4}}
 backbone: {class_path: own_parts.FixedNet}
@@ -454,14 +410,6 @@ batch_size: 36
 log_every: 1
 workers: 0
 """
-
-
-@pytest.fixture
-def recipe(tmp_path, monkeypatch, process_as_it_was) -> Path:
-    monkeypatch.syspath_prepend(OWN)
-    path = tmp_path / "recipe.yaml"
-    path.write_text(RECIPE)
-    return path
 
 
 def test_a_term_moves_the_batch_across_the_threshold():

@@ -410,7 +410,3 @@ def test_known_domains_must_be_known(domains, found):
 def test_known_domains_must_come_with_a_step():
     with pytest.raises(ValueError, match="a step has no domains for its rows"):
         known()(step_of())
-
-
-def test_it_says_what_it_is():
-    assert "far=1e-4, domains=implicit, lowest=0.5, highest=2" in repr(ThresholdConsistency())

@@ -328,11 +328,6 @@ def test_a_killed_scan_leaves_no_process_and_no_file(tmp_path: Path):
     pytest.fail(f"left behind: {list((tmp_path / 'room').iterdir())}")
 
 
-def brute_above(units: torch.Tensor, people: torch.Tensor, cut: float) -> int:
-    left, right = torch.triu_indices(len(units), len(units), 1)
-    return int((pair_scores(units, left, right)[people[left] != people[right]] > cut).sum())
-
-
 def test_edges_of_a_histogram_are_exact():
     units, people = rows()
     scores = impostors(AllPairs(units, people, block=64))
