@@ -5,8 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from processes import forked
+from verisphere.base.vocabulary import Progress
 from verisphere.study.experiments.folder import Run
-from verisphere.study.experiments.run import Launch
+from verisphere.study.experiments.run import Failure, Launch
+from verisphere.study.search.candidate import Computing
+from verisphere.study.search.definition import read_search
+from verisphere.study.search.search import run_search
+from verisphere.train.recipe import read_recipe
+from verisphere.train.session import train_run
 
 OWN = Path(__file__).parent / "train"  # own_parts.py
 RECIPE = """\
@@ -55,3 +61,14 @@ class Refusing(Launch):
         """A command that does nothing."""
         run.begin()
         return [sys.executable, "-S", "-c", f"raise SystemExit({int(run.arm != 'warm')})"]
+
+
+def train_here(runs: list[Run], launch: Launch, progress: Progress) -> list[Failure]:
+    """Stands in for `train_runs`: the same trainings and searches in this process, which has loaded everything."""
+    for run in runs:
+        if not run.finished and run.search is None:
+            train_run(read_recipe(run.begin(), []), run.folder, resume=True, device="cpu")
+        elif not run.finished:
+            run_search(read_search(run.begin()), run.folder, Computing("cpu"))
+        run.end(0.1, done=True)
+    return []

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tiny_experiments import OWN, QUICK, RECIPE, Refusing
-from verisphere.base.vocabulary import Progress
+from tiny_experiments import OWN, QUICK, RECIPE, Refusing, train_here
 from verisphere.files.label_lists import read_labels
 from verisphere.models.checkpoint import read_checkpoint
 from verisphere.study.clean.cleaning import Cleaning
@@ -18,11 +17,8 @@ from verisphere.study.clean.rules import Rule
 from verisphere.study.experiments.arms import read_experiment
 from verisphere.study.experiments.cleaned import CleanedFrom, clean_for, cleaning_figures, waves
 from verisphere.study.experiments.experiment import run_experiment
-from verisphere.study.experiments.folder import Run
 from verisphere.study.experiments.recipes import resolve
-from verisphere.study.experiments.run import Failure, Launch
 from verisphere.train.recipe import read_recipe
-from verisphere.train.session import train_run
 
 ARMS = """\
 recipe: recipe.yaml
@@ -43,15 +39,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     (tmp_path / "arms.yaml").write_text(ARMS)
     return tmp_path
-
-
-def train_here(runs: list[Run], launch: Launch, progress: Progress) -> list[Failure]:
-    """Stands in for `train_runs`: the same trainings in this process, which has loaded everything."""
-    for run in runs:
-        if not run.finished:
-            train_run(read_recipe(run.begin(), []), run.folder, resume=True, device="cpu")
-            run.end(0.1, done=True)
-    return []
 
 
 @pytest.fixture(scope="module")

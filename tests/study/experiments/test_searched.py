@@ -7,18 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tiny_experiments import OWN, QUICK, RECIPE
-from verisphere.base.vocabulary import Progress
+from tiny_experiments import OWN, QUICK, RECIPE, train_here
 from verisphere.models.checkpoint import read_checkpoint
 from verisphere.study.experiments.arms import read_experiment
 from verisphere.study.experiments.experiment import ExperimentResult, run_experiment
-from verisphere.study.experiments.folder import Run
 from verisphere.study.experiments.recipes import resolve
-from verisphere.study.experiments.run import Failure, Launch
 from verisphere.study.experiments.searched import search_figures
 from verisphere.study.search import search as driver
-from verisphere.study.search.candidate import Computing
-from verisphere.study.search.definition import read_search
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 
@@ -86,17 +81,6 @@ def only(*arms: str) -> str:
     """ARMS with these arms alone."""
     content = yaml.safe_load(ARMS)
     return yaml.safe_dump(content | {"arms": {name: content["arms"][name] for name in arms}})
-
-
-def train_here(runs: list[Run], launch: Launch, progress: Progress) -> list[Failure]:
-    """Stands in for `train_runs`: the same trainings and searches in this process, which has loaded everything."""
-    for run in runs:
-        if not run.finished and run.search is None:
-            train_run(read_recipe(run.begin(), []), run.folder, resume=True, device="cpu")
-        elif not run.finished:
-            driver.run_search(read_search(run.begin()), run.folder, Computing("cpu"))
-        run.end(0.1, done=True)
-    return []
 
 
 @pytest.fixture(scope="module")

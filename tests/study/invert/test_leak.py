@@ -381,13 +381,6 @@ def test_people_with_two_photographs_are_counted():
     assert with_two_photographs(Few()) == 2
 
 
-def test_one_step_recovers_nothing_and_says_so(tiny: Path, tmp_path: Path):
-    given = asked(tiny, settings=replace(SHORT, steps=1))
-    figures = run_leak(given, tmp_path / "out", CPU)
-    assert [row.worked for row in figures.rows] == [None, False, False]
-    assert "(steps: 1)" in leak_text(figures)
-
-
 def test_a_file_of_format_1_is_read_and_makes_no_claim(tested: Path, tmp_path: Path):
     whole = json.loads((tested / "leak.json").read_text())
     rows = [{key: row[key] for key in ("source", "mean", "others", "points")} for row in whole["rows"]]

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,7 @@ import pytest
 from small_disk import enlarged, mounted
 from tiny_runs import OWN
 from tiny_searches import left, searched, written
-from verisphere.study.search.candidate import REWARD
 
-KILLS = 20
 CANDIDATES = 480  # of less than a tenth of a second each, three an epoch
 LONG = ("--epochs", str(CANDIDATES // 3))
 
@@ -29,9 +26,10 @@ def surroundings() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
-def start(search: Path, out: Path, *more: str, ranks: int = 1) -> subprocess.Popen[str]:
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
-    call = [sys.executable, *launcher, "-m", "verisphere", "search", search, "--out", out, *LONG, *more]
+def start(search: Path, out: Path) -> subprocess.Popen[str]:
+    """By two ranks, each a group."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    call = [sys.executable, *launcher, "-m", "verisphere", "search", search, "--out", out, *LONG, "--groups", "2"]
     return subprocess.Popen(
         list(map(str, call)),
         env=surroundings(),
@@ -71,37 +69,19 @@ def end_group(process: subprocess.Popen[str], number: int, seconds: float = 600)
             process.communicate()
 
 
-def ended_again_and_again(search: Path, out: Path, numbers: Sequence[int], *more: str, ranks: int = 1) -> list[int]:
-    """Start the search once for each signal, and send it at a random moment; returns how many rewards there were."""
-    moment, rewards = random.Random(0), []
-    for number in numbers:
+def test_groups_that_are_killed_and_stopped_end_with_the_bits_of_one_process(tmp_path: Path):
+    """Each at a random moment; test_whole_searches.py ends a search of one process at every stage."""
+    path, out, moment = written(tmp_path), tmp_path / "ended", random.Random(0)
+    searched(path, tmp_path / "whole", *LONG)
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
         before = newest(out)
-        process = start(search, out, *more, ranks=ranks)
+        process = start(path, out)
         wait_for_work(process, out, before)
         time.sleep(moment.uniform(0.0, 0.8))
         assert process.poll() is None, "the search ended by itself; make it longer"
         end_group(process, number)
-        rewards.append(len(list(out.glob(f"rounds/*/*/{REWARD}"))))
-    return rewards
-
-
-def test_a_search_killed_at_twenty_random_moments_ends_with_the_bits_of_one_that_was_not(tmp_path: Path):
-    path = written(tmp_path)
-    searched(path, tmp_path / "whole", *LONG)
-    rewards = ended_again_and_again(path, tmp_path / "killed", [signal.SIGKILL] * KILLS)
-    assert rewards == sorted(rewards)
-    assert 0 < rewards[-1] < CANDIDATES
-    searched(path, tmp_path / "killed", *LONG)
-    assert left(tmp_path / "killed") == left(tmp_path / "whole")
-
-
-def test_groups_that_are_killed_and_stopped_end_with_the_bits_of_one_process(tmp_path: Path):
-    path = written(tmp_path)
-    searched(path, tmp_path / "whole", *LONG)
-    numbers = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGKILL]
-    ended_again_and_again(path, tmp_path / "ended", numbers, "--groups", "2", ranks=2)
-    searched(path, tmp_path / "ended", *LONG)
-    assert left(tmp_path / "ended") == left(tmp_path / "whole")
+    searched(path, out, *LONG)
+    assert left(out) == left(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.7, 0.9])

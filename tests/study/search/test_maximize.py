@@ -7,7 +7,6 @@ from verisphere.study.search import (
     EachEpoch,
     Linear,
     Logarithmic,
-    ModulatingFactor,
     Optuna,
     PopulationBased,
     RandomDraws,
@@ -38,24 +37,6 @@ def test_reinforce_from_ten_starts(start):
     method = Reinforce()
     maximize(reward, maps(start), method=method, schedule=EachEpoch(candidates=8), epochs=200.0)
     assert method.mean == pytest.approx([0.35, 0.5], abs=0.12)  # its steps of 0.05 do not shrink
-
-
-@pytest.mark.parametrize("start", [-1.5, -1.0, -0.6, -0.2, 0.05, 0.2, 0.6, 1.0, 1.4, 2.0])
-def test_reinforce_finds_a_margin_by_the_factor_of_the_paper(start):
-    factor = ModulatingFactor(16.0, start=start)
-
-    def margin(values: dict[str, float]) -> float:
-        return factor.readable(values["factor"])["margin"]
-
-    method = Reinforce()
-    maximize(
-        lambda values: -abs(margin(values) - 0.3),
-        {"factor": factor},
-        method=method,
-        schedule=EachEpoch(candidates=8),
-        epochs=200.0,
-    )
-    assert margin({"factor": factor.value(float(method.mean[0]))}) == pytest.approx(0.3, abs=0.03)
 
 
 @pytest.mark.parametrize("seed", TEN)

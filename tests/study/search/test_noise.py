@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from verisphere.study.search.reward import Measured, another_wins, spread, too_high
+from verisphere.study.search.reward import Measured, spread, too_high
 
 
 def candidates(rewards: list[float], noise: float, redrawings: int = 20_000) -> list[Measured | None]:
@@ -26,10 +26,6 @@ def test_without_a_choice_nothing_is_too_high():
     assert too_high([None, *candidates([0.9], noise=0.1)]) == 0.0
     nowhere = Measured(0.5, np.full(5, np.nan))
     assert too_high([nowhere, nowhere]) == 0.0
-
-
-def test_another_wins_in_half_of_the_redrawings_of_two_equal_candidates():
-    assert another_wins(candidates([0.7, 0.7], noise=0.01), best=0) == pytest.approx(0.5, abs=0.02)
 
 
 def test_the_spread_is_the_deviation_over_the_redrawings_that_have_the_figure():

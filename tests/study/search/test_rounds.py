@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from verisphere.study.search.reward import Measured, another_wins, spread
+from verisphere.study.search.reward import Measured, another_wins
 from verisphere.study.search.rounds import Round, Start, all_alike, epochs_trained, first_alike, starts_of
 
 NAN = float("nan")
@@ -26,14 +26,6 @@ def test_order_with_ties_and_divergence():
     assert of_five.rewards.tolist() == [0.3, -0.1, 0.5, 0.5, -0.1]  # the diverged one has the worst of the others
 
 
-def test_a_diverged_candidate_is_behind_negative_rewards():
-    assert a_round(None, -3.0, -2.0).ranking == [2, 1, 0]
-
-
-def test_draws_are_rows():
-    assert a_round(0.1, 0.2).draws.tolist() == [[0.0], [1.0]]
-
-
 def test_equal_settings_that_continue_other_candidates_are_other_trainings():
     starts = [Start((0.5,), parent, 2.0) for parent in (0, 1, 0, None)]
     assert first_alike(starts) == [0, 1, 0, 3]
@@ -47,13 +39,6 @@ def test_equal_settings_that_continue_copies_of_one_parent_are_one_training():
     rounds = [Round(tuple(starts), (0.1, 0.2, 0.1)) for starts in (first, second, third)]
     assert epochs_trained(rounds) == 6.0
     assert all_alike([first, second], [[{"a": 1.0}] * 3, [{"a": 1.0}] * 3]) == [[0, 0, 0]] * 2
-
-
-def test_spread_by_hand():
-    assert spread(redrawn(0.4, 0.6)) == pytest.approx(0.1)
-    assert spread(redrawn(0.4, NAN, 0.6)) == pytest.approx(0.1)
-    assert spread(redrawn(NAN, NAN)) is None
-    assert spread(None) is None
 
 
 def test_another_wins_by_hand():
