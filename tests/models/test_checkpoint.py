@@ -133,12 +133,6 @@ def test_a_damaged_state_is_refused_by_name(tmp_path, content):
     assert str(file) in one_line(caught.value)
 
 
-def test_the_state_is_plain_json(tmp_path):
-    state = json.loads((save(tmp_path, 4, seed=1) / "state.json").read_text())
-    assert (state["format"], state["step"], state["seed"]) == (1, 4, 1)
-    assert state["sha256"].keys() == {"backbone", "optimizer"}
-
-
 # Rows of classes ------------------------------------------------------------------------------------------------------
 
 CENTERS = torch.arange(42.0).reshape(7, 2, 3)

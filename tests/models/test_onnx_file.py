@@ -186,10 +186,6 @@ def test_the_same_weights_give_the_same_bytes_and_no_talk(pair, tmp_path, capfd,
     assert not [record for record in caplog.records if record.levelno >= logging.INFO]
 
 
-def test_weights_lie_inside(pair):
-    assert [entry.name for entry in pair[0].parent.iterdir()] == ["model.onnx"]
-
-
 # --- InsightFace ---
 
 
@@ -273,11 +269,6 @@ def test_what_is_no_onnx_file_gets_one_line(tmp_path, content):
     assert "\n" not in str(caught.value)
     with pytest.raises(FileNotFoundError, match="there is no such file"):
         read_onnx(tmp_path / "absent.onnx")
-
-
-def test_images_of_another_size_are_refused(pair):
-    with pytest.raises(ValueError, match="112 x 112 pixels, but the model takes 16 x 12"):
-        read_onnx(pair[0]).embed(images(1, (112, 112)))
 
 
 class Undecided(Small):
