@@ -8,6 +8,22 @@ from verisphere.decide.curve import Histogram
 from verisphere.decide.weights import Weights
 
 
+def pairs_of_images(score: np.ndarray, person: np.ndarray, rows: np.ndarray | None = None) -> PairScores:
+    """All pairs of images, or of these rows, from the matrix of their scores; all people keep their numbers."""
+    rows = np.arange(len(person)) if rows is None else rows
+    left, right = (rows[side] for side in np.triu_indices(len(rows), 1))
+    same = person[left] == person[right]
+    value = score[left, right]
+    order = np.argsort(-value[~same], kind="stable")
+    return PairScores(
+        genuine=value[same],
+        genuine_person=person[left[same]].astype(np.int64),
+        impostor=value[~same][order],
+        impostor_people=np.stack([person[left[~same]], person[right[~same]]], 1)[order].astype(np.int64),
+        images=np.bincount(person[rows], minlength=person.max() + 1).astype(np.int64),
+    )
+
+
 def draw_people(people: int, replicates: int, seed: int) -> np.ndarray:
     """How often each person is drawn in each replicate, (replicates, people)."""
     return np.concatenate(list(draws_of(people, Redrawing(replicates, seed))))

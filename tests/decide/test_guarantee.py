@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrawing import draw_people, weighted_threshold
+from redrawing import draw_people, pairs_of_images, weighted_threshold
 from verisphere.base.vocabulary import Redrawing
 from verisphere.base.words import share
 from verisphere.decide import (
@@ -277,18 +277,9 @@ def draw_faces(generator: np.random.Generator, people: int, images: int, wolves:
 def impostor_pairs(rows: np.ndarray) -> PairScores:
     """All impostor pairs of (people, images, DIM), descending."""
     people, images, _ = rows.shape
-    person = np.repeat(np.arange(people), images)
     flat = rows.reshape(people * images, -1)
-    left, right = np.nonzero(person[:, None] < person[None, :])
-    score = (flat @ flat.T)[left, right]
-    order = np.argsort(-score)
-    return PairScores(
-        genuine=np.empty(0),
-        genuine_person=np.empty(0, np.int64),
-        impostor=score[order],
-        impostor_people=np.stack([person[left], person[right]], 1)[order].astype(np.int64),
-        images=np.full(people, images, np.int64),
-    )
+    pairs = pairs_of_images(flat @ flat.T, np.repeat(np.arange(people), images))
+    return replace(pairs, genuine=np.empty(0), genuine_person=np.empty(0, np.int64))
 
 
 def test_approximate_is_the_quantile_of_redrawn_thresholds():
@@ -417,35 +408,3 @@ def test_all_pairs_of_shared_people_promise_nothing(wolves: World):
     assert (mistaken <= 0.01).mean() < 0.75  # seen: 0.59; 95 % promised
     assert (approximate <= 0.01).mean() > 0.75  # seen: 0.87; a loose floor
     assert (approximate <= mistaken).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strength", [0.0, 1.0])
-@pytest.mark.parametrize(("people", "far"), [(120, "0.05"), (600, "0.01"), (601, "0.01"), (1000, "0.02")])
-def test_promises_hold_in_other_worlds(strength: float, people: int, far: str):
-    runs, world = 1500, World(strength)
-    share = (world.matched(people, 2, far, "confident", runs) <= float(far)).mean()
-    # The FAR is known to 1.6 % or better, and itself scatters by 1 / sqrt(rank), 25 % or more: 0.01 for that.
-    assert within(share, 0.94, runs)
-    mean = world.matched(people, 2, far, "expected", runs).mean()
-    rank, comparisons = independent_rank(people // 2, far, "expected"), people // 2
-    centre = rank / (comparisons + 1)
-    deviation = math.sqrt(centre * (1 - centre) / (comparisons + 2) / runs)
-    assert abs(mean - centre) < 4 * deviation + 0.02 * centre
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("strength", "people", "images", "far", "floor"),
-    [
-        (0.0, 50, 3, "0.1", 0.95),  # seen: 1.00
-        (0.0, 200, 1, "0.01", 0.95),  # 1.00
-        (1.0, 50, 3, "0.1", 0.82),  # 0.90
-        (1.0, 200, 1, "0.01", 0.82),  # 0.90
-    ],
-)
-def test_how_often_approximate_holds(strength: float, people: int, images: int, far: str, floor: float):
-    approximate, mistaken = World(strength).all_pairs(people, images, far, runs=300, replicates=200)
-    assert (approximate <= float(far)).mean() > floor
-    if strength:
-        assert (mistaken <= float(far)).mean() < 0.72  # seen: 0.51 to 0.61

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from redrawing import draw_people
+from redrawing import draw_people, pairs_of_images
 from verisphere.base.vocabulary import Redrawing
 from verisphere.decide import PairScores, one_threshold, tar_differences_at
 from verisphere.decide.intervals import Redrawn, tars_redrawn
@@ -30,18 +30,7 @@ def scored(seed: int, people: int = 8, ties: bool = False) -> Scored:
 def pairs_of(case: Scored, domain: int | None = None) -> PairScores:
     """All pairs of images, or those within a domain, with the numbers of people kept."""
     score, person, domains = case
-    rows = np.arange(len(person)) if domain is None else np.flatnonzero(domains == domain)
-    left, right = np.array(list(itertools.combinations(rows, 2))).T
-    same = person[left] == person[right]
-    value = score[left, right]
-    order = np.argsort(-value[~same], kind="stable")
-    return PairScores(
-        genuine=value[same],
-        genuine_person=person[left[same]],
-        impostor=value[~same][order],
-        impostor_people=np.stack([person[left[~same]], person[right[~same]]], 1)[order],
-        images=np.bincount(person[rows], minlength=person.max() + 1),
-    )
+    return pairs_of_images(score, person, None if domain is None else np.flatnonzero(domains == domain))
 
 
 def spread_of_copies(case: Scored, draws: np.ndarray, far: str) -> tuple[float, float, float] | None:
