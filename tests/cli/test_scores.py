@@ -1,4 +1,4 @@
-"""Scores files and the outputs of an evaluation through the command line: exit code, one line or the right numbers."""
+"""Evaluations through the command line: what each kind prints and writes, and the one line of a wrong call."""
 
 import csv
 import json
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from verisphere.base.vocabulary import FARS
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -19,12 +21,6 @@ def run(run):
 PLAIN = "score,label\n0.9,1\n0.4,1\n0.6,0\n0.5,0\n0.3,0\n0.1,0\n"
 
 
-# --- what a scores file may hold -------------------------------------------------------------------------------------
-
-
-# --- what an evaluation writes ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     generator = np.random.default_rng(0)
@@ -32,9 +28,9 @@ def files(tmp_path: Path) -> Path:
     rows = np.repeat(generator.normal(size=(12, 16)), 4, 0) + 0.8 * generator.normal(size=(48, 16))
     names = np.array([f"{person}/{image}.jpg" for image, person in enumerate(people)])
     domains = np.array(["day", "night"])[np.arange(48) % 2]
-    np.savez(
-        tmp_path / "faces.npz", embeddings=rows.astype(np.float32), names=names, identities=people, domains=domains
-    )
+    columns = {"embeddings": rows.astype(np.float32), "names": names, "identities": people}
+    np.savez(tmp_path / "faces.npz", **columns, domains=domains)
+    np.savez(tmp_path / "plain.npz", **columns)
     (tmp_path / "scores.csv").write_text(PLAIN)
     (tmp_path / "pairs.csv").write_text(
         "left,right,label,fold\n"
@@ -48,11 +44,30 @@ KINDS = {
     "scores": ("scores", "scores.csv"),
     "pairs": ("pairs", "faces.npz", "--pairs", "pairs.csv"),
     "all-pairs": ("all-pairs", "faces.npz"),
+    "all-pairs of files": ("all-pairs", "faces.npz", "plain.npz"),
 }
 
 
 def placed(words: tuple[str, ...], folder: Path) -> list[str]:
     return [str(folder / word) if word.endswith((".npz", ".csv")) else word for word in words]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_evaluation_has_its_figures_at_the_usual_rates(run, files: Path, kind: str):
+    code, out, err = run(*placed(KINDS[kind], files), "--json", files / "out.json")
+    assert (code, err) == (0, "")
+    read = json.loads((files / "out.json").read_text())
+    assert [point["far_target"] for point in read["operating_points"]] == list(FARS)
+    assert ("accuracy" in read) == (kind == "pairs")
+    assert ("one_threshold" in read) == (kind != "scores")
+    assert all(f"| {far}" in out for far in FARS)
+    assert "below resolution" in out
+
+
+def test_options_of_domains_reach_the_evaluation(run, files: Path):
+    for more, union in ((["--union", "within"], "within"), (["--calibration", files / "plain.npz"], "calibration")):
+        run("all-pairs", files / "faces.npz", *more, "--json", files / "out.json")
+        assert json.loads((files / "out.json").read_text())["one_threshold"][0]["union"] == union
 
 
 @pytest.mark.parametrize("rule", ["at_most", "nearest", "interpolated"])
