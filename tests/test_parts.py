@@ -5,7 +5,6 @@
 loss holds.
 """
 
-import argparse
 import ast
 import re
 from pathlib import Path
@@ -13,10 +12,10 @@ from types import ModuleType
 
 import pytest
 
+from every_verb import EVERY, below
 from loss_examples import TABLE
 from verisphere import backbones, losses
 from verisphere.backbones import Backbone
-from verisphere.cli.start import parser
 from verisphere.images.packs import formats
 from verisphere.images.packs.pack import Format
 
@@ -24,12 +23,6 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 PROTOCOLS = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
-
-
-def below(above: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The verbs below a parser."""
-    actions = [action for action in above._actions if isinstance(action, argparse._SubParsersAction)]
-    return {word: verb for action in actions for word, verb in action.choices.items()}
 
 
 def exported(room: ModuleType, base: type) -> list[str]:
@@ -40,7 +33,7 @@ def exported(room: ModuleType, base: type) -> list[str]:
 
 LOSSES, BACKBONES = exported(losses, losses.ClassLoss), exported(backbones, Backbone)
 FORMATS = {name: known for name, known in vars(formats).items() if isinstance(known, Format)}
-KINDS = list(below(below(parser())["evaluate"]))
+KINDS = list(below(EVERY["evaluate"]))
 #: What the tests of a format name that lie in tests/files.
 IN_FILES = {"LIST": r"\bread_images\b"}
 

@@ -1,11 +1,10 @@
 """Options of the command line reach the function that they are for."""
 
-import argparse
 import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +13,9 @@ from typing import Any
 import pytest
 
 import verisphere
+from every_verb import LEAVES
 from verisphere.cli import calibrating, evaluation, shipping, training
-from verisphere.cli.parsing import Parser, options_as
+from verisphere.cli.parsing import options_as
 from verisphere.cli.start import parser
 from verisphere.cli.working import work_of
 from verisphere.measure.identification import evaluate_split
@@ -94,15 +94,6 @@ BY_NAME = {
 }
 
 
-def leaves(inner: argparse.ArgumentParser, words: str = "") -> Iterator[tuple[str, Parser]]:
-    """Every verb, and every kind of a verb, with its parser."""
-    below = [action for action in inner._actions if isinstance(action, argparse._SubParsersAction)]
-    for name, verb in below[0].choices.items() if below else ():
-        yield from leaves(verb, f"{words} {name}".strip())
-    if not below:
-        yield words, inner
-
-
 def read_by(function: Callable[..., Any], **bound: Any) -> set[str]:
     """The options that a function of the command line reads, or hands on by `options_as`, with what it calls.
 
@@ -138,8 +129,9 @@ def read_by(function: Callable[..., Any], **bound: Any) -> set[str]:
     return read if inside is None else read | read_by(inside)
 
 
-@pytest.mark.parametrize(("words", "verb"), [pytest.param(*leaf, id=leaf[0]) for leaf in leaves(parser())])
-def test_every_option_is_read(words: str, verb: Parser):
+@pytest.mark.parametrize("words", LEAVES)
+def test_every_option_is_read(words: str):
+    verb = LEAVES[words]
     read = read_by(verb.get_default("verb")) | BY_NAME.get(words, set())
     read |= {*verb.get_default("files")} & WRITTEN
     read |= {"threads"} if verb.get_default("threads_here") else set()  # read before the verb runs

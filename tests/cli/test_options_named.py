@@ -1,6 +1,5 @@
 """Options that messages name: each is one of a verb, and what many verbs can say is asked of each."""
 
-import argparse
 import ast
 import re
 from collections.abc import Iterator
@@ -9,24 +8,16 @@ from pathlib import Path
 import pytest
 
 import verisphere
-from verisphere.cli.start import parser
+from every_verb import LEAVES
 
 SOURCE = Path(verisphere.__file__).parent
 #: Options of other programs and of the program itself, a word that stands for a field, and fields of recipes and leaks.
 OTHERS = {"--nproc-per-node", "--default-allocator", "--version", "--field", "--epochs", "--steps", "--subcenters"}
 
 
-def verbs(above: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, set[str]]]:
-    """Each verb without verbs below it, and its options."""
-    below = [action for action in above._actions if isinstance(action, argparse._SubParsersAction)]
-    if not below:
-        yield name, {option for action in above._actions for option in action.option_strings}
-    for action in below:
-        for word, verb in action.choices.items():
-            yield from verbs(verb, f"{name} {word}".strip())
-
-
-OPTIONS = dict(verbs(parser()))
+OPTIONS = {
+    words: {option for action in verb._actions for option in action.option_strings} for words, verb in LEAVES.items()
+}
 
 
 def named() -> Iterator[tuple[str, str]]:

@@ -1,34 +1,23 @@
 """Options that name a file to write, and what is handed on to the function of a verb."""
 
 import argparse
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from every_verb import LEAVES
 from verisphere.cli.parsing import options_as
 from verisphere.cli.results import show_result
-from verisphere.cli.start import parser
 from verisphere.files.results import Result
 
 #: Verbs whose functions, which are public or share the work of several ranks, refuse to overwrite inputs by themselves.
 BY_THEMSELVES = {"embed", "align", "data render", "data convert", "clean relabel"}
 
 
-def leaves(
-    inner: argparse.ArgumentParser, words: tuple[str, ...] = ()
-) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    below = [action for action in inner._actions if isinstance(action, argparse._SubParsersAction)]
-    if not below:
-        yield " ".join(words), inner
-    for action in below:
-        for name, verb in action.choices.items():
-            yield from leaves(verb, (*words, name))
-
-
-@pytest.mark.parametrize(("words", "verb"), list(leaves(parser())))
-def test_an_option_that_names_a_file_to_write_is_checked(words: str, verb: argparse.ArgumentParser):
+@pytest.mark.parametrize("words", LEAVES)
+def test_an_option_that_names_a_file_to_write_is_checked(words: str):
+    verb = LEAVES[words]
     declared = {*(verb.get_default("files") or ()), *(verb.get_default("folders") or ())}
     named = {action.dest for action in verb._actions if action.type is Path and str(action.metavar).startswith("OUT")}
     assert words in BY_THEMSELVES or named <= declared
