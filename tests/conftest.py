@@ -1,10 +1,13 @@
 """What holds for the whole test run: shape checking, which tests are left out, and where the real data lies."""
 
+import importlib
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -61,6 +64,17 @@ def real_data() -> Path:
     if not (DATA / "lfw_112.zip").exists():
         pytest.skip("real faces are not at hand (set VERISPHERE_DATA to the folder with lfw_112.zip)")
     return DATA
+
+
+@pytest.fixture(scope="module")
+def made(request: pytest.FixtureRequest) -> ModuleType:
+    """A module of benchmarks/, such as one that makes tables of a page: a parameter, or the `MADE_BY` of the file."""
+    benchmarks = str(Path(__file__).parents[1] / "benchmarks")
+    sys.path.insert(0, benchmarks)
+    try:
+        return importlib.import_module(getattr(request, "param", None) or request.module.MADE_BY)
+    finally:
+        sys.path.remove(benchmarks)
 
 
 @pytest.fixture(scope="session")
