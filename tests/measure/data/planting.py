@@ -78,6 +78,30 @@ class Plant:
     others: int = 0
 
 
+def in_folder(
+    name: str, make: Callable[[Path], Path], record: str, says: str, file: str | None = None, others: int = 0
+) -> Plant:
+    """A fault in a folder; it names the image's own file."""
+    return Plant("folder", name, make, record if file is None else file, record, says, others)
+
+
+def in_zip(
+    name: str,
+    make: Callable[[Path], Path],
+    says: str,
+    record: str = "Ben/1.png",
+    file: str = "faces.zip",
+    others: int = 0,
+) -> Plant:
+    """A fault in an archive, of Ben's first image."""
+    return Plant("zip", name, make, file, record, says, others)
+
+
+def in_list(name: str, make: Callable[[Path], Path], record: str, says: str, file: str = "list.csv") -> Plant:
+    """A fault in a list."""
+    return Plant("list", name, make, file, record, says)
+
+
 # --- faults that any format can have: put into the rows, and written by a converter's writer or by hand ---------------
 
 BYTES = {

@@ -130,15 +130,6 @@ def test_the_first_hundred_are_printed_and_all_are_in_the_json(tmp_path: Path):
     assert len(json.loads((tmp_path / "faults.json").read_text())["faults"]) == 103
 
 
-def test_a_name_steers_no_terminal(tmp_path: Path):
-    path = folder(tmp_path)
-    (path / "A\x1b[2J").mkdir()
-    (path / "A\x1b[2J" / "1.png").write_bytes(image(40))
-    text = verify(path).text()
-    assert "\x1b" not in text
-    assert r"A\x1b[2J/1.png" in text
-
-
 def test_repeats_name_an_image_of_the_same_person_where_there_is_one(tmp_path: Path):
     pack = open_pack(folder(tmp_path))  # Ann Ann Ben Ben Cem Cem
     digests = np.array([[1, 1], [2, 2], [1, 1], [1, 1], [0, 0], [0, 0]], np.uint64)

@@ -23,12 +23,6 @@ def test_a_head_that_is_turned(yaw: float, roll: float):
     assert yaw_of(seen(yaw, roll, size=30.0)[None]) == pytest.approx([yaw], abs=1e-9)
 
 
-def test_a_mirror_image_has_the_opposite_yaw():
-    points = seen(20.0)
-    mirrored = (points * [-1, 1])[[1, 0, 2, 4, 3]]
-    assert yaw_of(np.stack([points, mirrored])) == pytest.approx([20.0, -20.0])
-
-
 def test_eyes_at_one_point_have_no_yaw():
     points = seen(0.0)
     points[1] = points[0]
