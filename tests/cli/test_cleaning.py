@@ -137,6 +137,7 @@ def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
         ),
         (["run", "run", "data.yaml"], "'tiny_cleaning.TwoPixels' is not part of verisphere; building it runs its code"),
         (["run", "run", "data.yaml", "--workers", "999"], "--workers 999: allowed are 0 to 256"),
+        (["run", "run", "data.yaml", "--angle", "wide"], "'wide' is neither a number of degrees nor none"),
         (["run", "absent", "data.yaml"], "absent: neither a checkpoint (no state.json) nor a run that has one; `veris"),
         (["loop", "recipe.yaml", "--batch-size", "-1"], "--batch-size -1: allowed is 1 image at a time or more"),
     ],
@@ -146,8 +147,3 @@ def test_bad_input_is_one_line_and_leaves_nothing(run, made: Path, words: list[s
     assert (code, output, errors.count("\n")) == (2, "", 1)
     assert message in errors
     assert not (made / "new").exists()
-
-
-def test_an_angle_is_a_number_or_none(run, made: Path):
-    code, _, errors = run("clean", "run", "run", "data.yaml", "--out", "out", "--angle", "wide")
-    assert (code, "'wide' is neither a number of degrees nor none" in errors) == (2, True)

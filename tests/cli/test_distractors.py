@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from feature_files import write_matrix
-from verisphere.base.vocabulary import Embeddings, Origin
-from verisphere.files.embeddings import write_embeddings
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -162,16 +160,6 @@ def lists(files: Path) -> None:
     (files / "folder").mkdir()
 
 
-def test_distractors_of_another_model_are_refused(run, files: Path):
-    for name, model in (("probes", "a" * 64), ("d1", "b" * 64)):
-        with np.load(files / f"{name}.npz") as read:
-            rows, names, people = read["embeddings"], read["names"], read["identities"]
-        made = Origin(model, flip=False, precision="float32", images="")
-        write_embeddings(files / f"{name}.npz", Embeddings(rows, names=names, identities=people, origin=made))
-    code, _, err = run(*MEGAFACE)
-    assert (code, "d1.npz: not made as probes.npz was (" in err) == (2, True)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -291,28 +279,3 @@ def test_two_sets_that_cannot_be_compared(run, masks: Path, right, message):
     assert (code, out) == (2, "")
     assert message in err
     assert not (masks / "out.json").exists()
-
-
-# --- all pairs by group (IFRT, MFR), and videos (LFR2019) ---
-
-
-# --- real faces ---
-
-
-def test_lfw_people_among_people_of_one_photo(run, files: Path, real_data: Path):
-    with np.load(real_data / "lfw_embeddings.npz") as read:
-        rows, names, people = (read[name] for name in ("embeddings", "names", "identities"))
-    _, person, photos = np.unique(people, return_inverse=True, return_counts=True)
-    most = np.isin(person, np.argsort(-photos, kind="stable")[20:40])
-    single = photos[person] == 1
-    save(files / "probes.npz", rows[most], names[most], people[most])
-    save(files / "singles.npz", rows[single], names[single], people[single])
-    code, _, _ = run("distractors", "probes.npz", "--distractors", "singles.npz", "--far", "1e-4", "--json", "out.json")
-    result = json.loads((files / "out.json").read_text())
-    assert (code, result["people"], result["distractors"]) == (0, 20, 4069)
-    # The same from the whole matrix of scores
-    units = rows.astype(np.float64) / np.linalg.norm(rows.astype(np.float64), axis=1)[:, None]
-    own, rival, shown = units[most] @ units[most].T, (units[most] @ units[single].T).max(1), person[most]
-    pairs = (shown[:, None] == shown) & ~np.eye(len(shown), dtype=bool)
-    assert result["searches"] == pairs.sum()
-    assert result["ranks"][0]["identified"] == ((own > rival[:, None]) & pairs).sum()

@@ -106,25 +106,3 @@ def test_a_signal_while_a_verb_works(
 def test_the_command_is_the_module_that_takes_ctrl_c_in_hand_first():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     assert project["project"]["scripts"] == {"verisphere": "verisphere.__main__:main"}
-
-
-@pytest.mark.slow
-def test_ctrl_c_from_outside_at_any_time_of_the_start():
-    """Spread over the first seconds, from when Python has begun with the command."""
-    script = "import os, runpy, sys; import verisphere.__main__; print(flush=True); sys.argv = {}; {}".format(
-        ["verisphere", "train", "none.yaml", "--out", "none"],
-        "sys.exit(verisphere.__main__.main())",
-    )
-    ends = []
-    for place in range(20):
-        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        try:
-            process.wait(timeout=0.02 + 0.1 * place)
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGINT)
-        ends.append((process.communicate()[1].decode(), process.returncode))
-    assert {end for end in ends if end[1] == 130} == {("verisphere: stopped\n", 130)}
-    assert {end[1] for end in ends} <= {130, 2}
-    assert all(said.count("\n") == 1 for said, _ in ends)

@@ -57,15 +57,3 @@ def test_an_error_is_one_line(run, made: Path, monkeypatch: pytest.MonkeyPatch, 
     assert (code, output, len(errors.splitlines())) == (2, "", 1)
     assert message in errors
     assert not (made / "out").exists()
-
-
-def test_a_network_without_gradient_or_batch_norm_is_named(
-    run, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    Path("pixels.yaml").write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 8}\n")
-    words = ["--faces", made / "others.yaml", "--count", 2, "--steps", 1, "--out", "out"]
-    code, _, errors = run("invert", "pixels.yaml", *words)
-    assert code == 2
-    assert "has no batch norm with running statistics" in errors
-    assert not Path("out").exists()

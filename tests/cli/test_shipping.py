@@ -218,29 +218,17 @@ def test_a_model_behind_which_drawings_stand_has_to_be_accepted(place, says, ref
     assert "drawn" in (place / "model" / "model_card.md").read_text()
 
 
-def test_identify_in_an_embeddings_file(place, says, refused, tmp_path):
+def test_identify_in_an_embeddings_file(place, says):
     probe = sorted((place / "faces").rglob("*.png"))[0]
     model = ("--model", place / "model", "--far", "0.1", *DRAWN, "--top", "30", "--accept-pair-threshold")
-    by_photos = json.loads(says("identify", probe, place / "faces", *model, "--json"))
+    by_photos = json.loads(says("identify", probe, place / "faces.zip", *model, "--json"))
     by_embeddings = json.loads(says("identify", probe, place / "run" / "others.npz", *model, "--json"))
     assert by_embeddings["people"] == 24
+    assert len(by_photos["matches"]) == by_photos["passing"]
     for ours, theirs in zip(by_embeddings["matches"], by_photos["matches"], strict=True):
         assert ours["name"] == theirs["name"]
         assert ours["passed"] == theirs["passed"]
         assert ours["score"] == pytest.approx(theirs["score"], abs=1e-5)
-    says("embed", place / "run", place / "faces.zip", "--no-flip", "--out", tmp_path / "plain.npz", "--workers", 0)
-    line = refused("identify", probe, tmp_path / "plain.npz", *model)
-    assert "flip false against true" in line
-
-
-def test_identify(place, says):
-    person = sorted(path for path in (place / "faces").iterdir() if path.is_dir())[0]
-    probe = sorted(person.iterdir())[0]
-    model = ("--model", place / "model", "--far", "0.1", *DRAWN, "--accept-pair-threshold")
-    assert "among 24 people a stranger is found" in says("identify", probe, place / "faces.zip", *model)
-    found = json.loads(says("identify", probe, place / "faces", *model, "--json", "--top", "30"))
-    assert found["people"] == 24
-    assert len(found["matches"]) == found["passing"]
 
 
 def test_report(place, says, tmp_path):
@@ -277,30 +265,6 @@ def test_a_changed_byte_in_the_model_folder(place, refused, tmp_path):
         one = next((place / "faces").rglob("*.png"))
         line = refused("verify", one, one, "--model", copy, "--far", "0.1", "--aligned")
         assert str(copy / name) in line
-
-
-def test_models_that_are_none(place, refused, tmp_path):
-    one = next((place / "faces").rglob("*.png"))
-    line = refused("verify", one, one, "--model", place / "run", "--aligned")
-    assert "a model is a folder that `verisphere export` makes from a run" in line
-    line = refused("verify", one, one, "--model", place / "model" / "model.onnx", "--aligned")
-    assert "a model is a folder that `verisphere export` makes from a run" in line
-    line = refused("verify", one, one, "--model", place / "model", "--aligned")
-    assert "thresholds at FAR 0.2, 0.1; name one of them" in line
-    (tmp_path / "no.onnx").write_bytes(b"no model at all")
-    line = refused("embed", tmp_path / "no.onnx", place / "faces.zip", "--out", tmp_path / "a.npz")
-    assert "no.onnx: not an ONNX file that can be run" in line
-
-
-def test_wrong_calls(place, refused, tmp_path):
-    line = refused("export", place / "model", "--out", tmp_path / "again")
-    assert "an exported model already" in line
-    line = refused("report", place / "model", "--out", tmp_path / "report")
-    assert f"{place / 'model'}: a model folder, which holds no figures; name images by --faces" in line
-    line = refused("evaluate", "all-pairs", place / "model", "--far", "0.1")
-    assert "it is a folder; verisphere embed MODEL FACES --out FILE.npz makes an embeddings file" in line
-    line = refused("align", tmp_path / "absent", tmp_path / "crops")
-    assert "no such folder or archive" in line
 
 
 def test_nothing_is_written_over_what_is_read(place, refused, tmp_path):
