@@ -240,19 +240,6 @@ def test_a_source_of_checkpoints_says_what_its_onnx_files_take(name, pixels):
     assert (known.size, known.colour, known.mean, known.scale, known.template) == pixels
 
 
-def test_the_second_model_of_lfw(real_data, tmp_path):
-    adopt_onnx(real_data / "pretrained_mobilefacenet.onnx", tmp_path / "model", Told(colour="RGB", mean=0.0, scale=1.0))
-    model = load(tmp_path / "model")
-    from verisphere.images import Photos
-
-    faces = Photos(str(real_data / "lfw_112.zip")).select(range(6))
-    found = model.extract(faces, "lfw")
-    theirs = read_embeddings(real_data / "lfw_embeddings.npz")
-    place = {name: number for number, name in enumerate(theirs.names)}
-    wanted = theirs.embeddings[[place[name] for name in found.names]]
-    np.testing.assert_allclose(found.embeddings, wanted, rtol=0, atol=1e-4)
-
-
 @pytest.mark.parametrize("size", ["112", "112x", "axb", "9999999999x1"])
 def test_a_size_is_height_x_width(tmp_path, capsys, size):
     with pytest.raises(SystemExit, match="2"):

@@ -209,12 +209,6 @@ def refused(tmp_path: Path, message: str, run: Path, **arguments: object) -> Non
     assert not list(tmp_path.glob(".part-*"))
 
 
-def test_a_calibration_of_another_model_is_refused(run, tmp_path):
-    path = make_calibration(tmp_path / "found.json", Origin("ab" * 32, True, "float32", "faces"))
-    ours = digest(weights(run))[:12]
-    refused(tmp_path, f"weights abababababab... against {ours}.*calibrate again", run, calibration=path)
-
-
 @pytest.mark.parametrize(
     ("precision", "advice"),
     [("bfloat16", "embed without --bfloat16"), ("int8", "export the int8 folder that made the embeddings")],
@@ -241,15 +235,6 @@ def test_a_template_of_another_size_is_refused(run, tiny, tmp_path):
             trust_code=True)  # fmt: skip
 
 
-def test_files_of_another_kind_are_refused(run, tmp_path):
-    other = tmp_path / "other.json"
-    other.write_text("{}")
-    refused(tmp_path, r"other\.json", run, calibration=other)
-    refused(tmp_path, r"other\.json: not figures", run, evaluation=[other])
-    refused(tmp_path, r"absent\.json", run, evaluation=[tmp_path / "absent.json"])
-    refused(tmp_path, r"absent\.json", run, calibration=tmp_path / "absent.json")
-
-
 def test_two_evaluations_of_one_name_are_refused(run, exported, tmp_path):
     figures = json.loads((exported[0] / "evaluation-all.json").read_text())
     for source in figures["sources"]:
@@ -257,11 +242,6 @@ def test_two_evaluations_of_one_name_are_refused(run, exported, tmp_path):
     path = tmp_path / "all.json"
     path.write_text(json.dumps(figures))
     refused(tmp_path, r"two evaluations would be called evaluation-all\.json", run, evaluation=[path, path])
-
-
-def test_figures_of_another_model_are_refused(run, exported, tmp_path):
-    path = exported[0] / "evaluation-all.json"
-    refused(tmp_path, r"evaluation-all\.json: found\.npz: not made as .* embeds \(weights", run, evaluation=[path])
 
 
 def test_what_is_no_run_is_refused(exported, tmp_path):
@@ -339,9 +319,6 @@ def test_a_full_disk_while_onnx_is_written_names_the_folder(run, tmp_path, monke
         export_model(run, tmp_path / "model")
     assert caught.value.filename == str(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
-
-
-# --- real faces ---
 
 
 def test_a_place_inside_the_source_is_refused_before_any_work(tmp_path: Path):
