@@ -109,12 +109,6 @@ def test_an_empty_folder_gives_way_to_a_folder_but_not_to_a_file(tmp_path: Path)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_a_folder_with_content_is_refused_before_anything_is_written(tmp_path: Path):
-    write_whole(tmp_path / "run", make_folder)
-    with pytest.raises(FileExistsError, match="run: a folder that is not empty"):
-        write_whole(tmp_path / "run", lambda partial: pytest.fail("must not be called"))
-
-
 def test_a_folder_does_not_replace_a_file(tmp_path: Path):
     (tmp_path / "run").write_text("old")
     with pytest.raises(FileExistsError, match="run: a file"):

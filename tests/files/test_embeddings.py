@@ -3,7 +3,6 @@
 import io
 import os
 import pickle
-import random
 import re
 import zipfile
 from pathlib import Path
@@ -239,26 +238,6 @@ def test_a_pickle_inside_an_archive_is_never_run(tmp_path: Path):
         np.save(held, np.array([Bomb()], object))
         archive.writestr("embeddings.npy", held.getvalue())
     assert "never loaded" in refused(tmp_path / "faces.npz")
-
-
-@pytest.mark.parametrize("save_as", [np.savez, np.savez_compressed])
-def test_damage_anywhere_is_a_value_error_or_harmless(tmp_path: Path, save_as):
-    """Cut short or with bytes changed: no other exception, which would be reported as a fault of ours."""
-    path = tmp_path / "faces.npz"
-    save_as(path, **three())
-    whole, chance = path.read_bytes(), random.Random(0)
-    for attempt in range(400):
-        damaged = bytearray(whole)
-        if attempt % 4 == 0:
-            del damaged[chance.randrange(len(damaged)) :]
-        else:
-            for _ in range(chance.randrange(1, 4)):
-                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-        path.write_bytes(damaged)
-        try:
-            read_embeddings(path)
-        except ValueError as error:
-            assert str(error).startswith(str(path))  # noqa: PT017  # not every damage is an error
 
 
 # --- pooling ---------------------------------------------------------------------------------------------------------

@@ -210,18 +210,3 @@ TWO = np.array([0.5, 0.25])
 )
 def test_what_is_wrong_with_arrays(tmp_path: Path, arrays: dict, says: str):
     assert re.search(says, refused(save(tmp_path, **arrays)))
-
-
-def test_nothing_is_unpickled(write):
-    """A pickle under the name of an archive is refused before it can run."""
-
-    class Bomb:
-        def __reduce__(self):
-            return (pytest.fail, ("a pickle was executed",))
-
-    assert "never loaded" in refused(write(pickle.dumps(Bomb()), "scores.npz"))
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", b"score,label\n0.5,1\n"])
-def test_what_is_no_archive(write, content: bytes):
-    assert "not an .npz file" in refused(write(content, "scores.npz"))

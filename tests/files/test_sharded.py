@@ -167,7 +167,7 @@ def test_rows_in_int8_without_their_units_are_refused(tmp_path: Path) -> None:
 
 
 def test_another_folder_is_no_set(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="it is a folder"):
+    with pytest.raises(FileNotFoundError, match=r"it is a folder; verisphere embed MODEL FACES --out FILE\.npz"):
         read_embeddings(tmp_path)
 
 
