@@ -135,6 +135,10 @@ def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
             ["embeddings", "rows.npz", "--eps", "0.4"],
             "--eps does nothing here: it is for --method dbscan, not for sub-",
         ),
+        (
+            ["embeddings", "rows.npz", "--method", "dbscan", "--only-dominant"],
+            "--only-dominant does nothing here: it is for --method sub-centers, not for dbscan",
+        ),
         (["run", "run", "data.yaml"], "'tiny_cleaning.TwoPixels' is not part of verisphere; building it runs its code"),
         (["run", "run", "data.yaml", "--workers", "999"], "--workers 999: allowed are 0 to 256"),
         (["run", "run", "data.yaml", "--angle", "wide"], "'wide' is neither a number of degrees nor none"),

@@ -164,6 +164,7 @@ def lists(files: Path) -> None:
     ("arguments", "message"),
     [
         ((*MEGAFACE, "--noisy-probes", "empty.txt"), "empty.txt: it lists no picture"),
+        ((*MEGAFACE, "--ending", ".bin"), "--ending does nothing here: no folder of feature files is read"),
         ((*MEGAFACE, "--noisy-probes", "other.txt"), "none of its 1 pictures, the first is 'Zoe_1.png', is in probes"),
         ((*MEGAFACE, "--noisy-distractors", "other.txt"), "is in d1.npz, d2.npz; is it the list of another set?"),
         ((*MEGAFACE, "--noisy-probes", "all.txt"), "all.txt: it lists all 6 probes of probes.npz"),

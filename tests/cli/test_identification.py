@@ -82,6 +82,8 @@ def test_every_screen_can_be_named(kind: str):
         (["all.npz", "--plot", "out.txt"], "a picture's name must end in .png or .svg"),
         (["all.npz", "--top", "3"], "--top says how many candidates --candidates lists: give both or neither"),
         (["all.npz", "--closed-set", "--fpir", "0.1"], "--closed-set requests ranks alone"),
+        (["all.npz", "--closed-set", "--open-rank", "2"], "--open-rank does nothing here: ranks alone, by --closed-"),
+        (["all.npz", "--closed-set", "--rule", "nearest"], "--rule does nothing here: ranks alone, by --closed-set"),
         (["probes.npz", "--gallery", "gallery.npz", "--seed", "0"], "--seed draws a gallery from one file"),
         (["probes.npz", "--gallery", "gallery.npz", "--strangers", "0.1"], "--strangers draws a gallery from one file"),
         (["all.npz", "--json", "o.json", "--plot", "all.npz/x.png"], "all.npz is a file, no folder"),

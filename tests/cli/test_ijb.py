@@ -325,6 +325,11 @@ def test_a_mistake_in_a_file_is_one_line(refused, files: Path, name: str, text: 
     [
         ((*ONE_TO_ONE, "--closed-set"), "--closed-set is for 1:N, which takes --gallery and --probes; give them, or"),
         ((*ONE_TO_ONE, "--rank", "3"), "--rank is for 1:N"),
+        ((*ONE_TO_ONE, "--skip-empty"), "--skip-empty does nothing here: it is for the groups of --group-by"),
+        (
+            ("--meta", "meta.txt", *ONE_TO_N, "--closed-set", "--rule", "nearest"),
+            "--rule does nothing here: ranks alone, by --closed-set",
+        ),
         ((*ONE_TO_ONE, "--covariates", "cov.csv"), "--covariates names the file and --group-by its column"),
         ((*ONE_TO_ONE, "--group-by", "GENDER"), "--covariates names the file and --group-by its column"),
         ((*ONE_TO_ONE, "--group-by", "GENDER", "--group-name", "0"), "--group-name is '0'; it takes VALUE=NAME"),

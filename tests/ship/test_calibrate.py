@@ -175,6 +175,13 @@ def test_approximate_asks_for_more_scores_where_few_people_hold_the_highest(tmp_
     assert passes.count("collecting the highest scores") > 1
 
 
+@pytest.mark.parametrize("option", ["replicates", "seed"])
+def test_scores_are_neither_matched_nor_redrawn(tmp_path: Path, option: str):
+    path = score_lines(tmp_path / "scores.csv", [0.9], [number / 100 for number in range(99)])
+    with pytest.raises(ValueError, match=rf"scores\.csv: --{option} \({option}=7\) does nothing here: scores name no"):
+        calibrate(path, ["0.05"], "expected", independent=True, probability=option == "seed", **{option: 7})
+
+
 def test_scores_said_to_be_independent(tmp_path: Path):
     path = score_lines(tmp_path / "scores.csv", [0.9, 0.8, 0.2], [number / 100 for number in range(99)])
     found = calibrate(path, ["0.05", "0.02"], "expected", independent=True)

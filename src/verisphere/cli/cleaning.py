@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _METHODS = ("sub-centers", "class-mean", "mean-of-others", "dbscan")
 _ANGLE = 75.0
 #: Options that one method alone reads.
-_OF_METHOD = {"sub-centers": ("sub_centers", "restarts", "seed"), "dbscan": ("eps", "min_samples")}
+_OF_METHOD = {"sub-centers": ("sub_centers", "restarts", "seed", "only_dominant"), "dbscan": ("eps", "min_samples")}
 
 
 def clean_run(options: argparse.Namespace) -> str:
@@ -120,7 +120,7 @@ def _rule(options: argparse.Namespace, by_cluster: bool = False) -> "Rule":
     from verisphere.study.clean.rules import Rule
 
     angle = vars(options).get("angle", None if by_cluster else _ANGLE)
-    return Rule(angle, options.only_dominant or by_cluster, options.min_images)
+    return Rule(angle, options.only_dominant is not None or by_cluster, options.min_images)
 
 
 def _pictures(options: argparse.Namespace) -> "Faces | None":
@@ -262,7 +262,7 @@ def _cleaning(
         f"({_ANGLE:g}; with dbscan none)",
     )
     what = "also drop samples that are nearer to another sub-center"
-    verb.add_argument("--only-dominant", action="store_true", help=what)
+    verb.add_argument("--only-dominant", action="store_const", const=True, help=what)
     what = "drop identities of which fewer images are left as a whole (1)"
     verb.add_argument("--min-images", type=int, default=1, metavar="N", help=what)
     verb.add_argument("--truth", type=Path, metavar="LIST", help="list of labels that states true_identity")

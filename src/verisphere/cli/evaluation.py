@@ -86,8 +86,11 @@ def evaluate_distractors(options: argparse.Namespace) -> Outcome:
 
 
 def _asked(options: argparse.Namespace) -> "DistractorOptions":
+    from verisphere.files.streamed_rows import is_features
     from verisphere.measure.distractors import DistractorOptions, check_paths
 
+    if not any(path.is_dir() and is_features(path) for path in (options.probes, *options.distractors)):
+        refuse_unread(options, ("ending",), "no folder of feature files is read")
     fars, fpirs = LAYOUTS[options.layout]
     asked = options_as(
         DistractorOptions,
@@ -102,7 +105,7 @@ def _asked(options: argparse.Namespace) -> "DistractorOptions":
 
 
 def _counted(options: argparse.Namespace) -> dict[str, Any]:
-    return {"others": options.distractors, "ending": options.ending}
+    return {"others": options.distractors} | ({} if options.ending is None else {"ending": options.ending})
 
 
 def add_distractors(kinds: Verbs) -> None:
@@ -144,9 +147,7 @@ def add_distractors(kinds: Verbs) -> None:
     verb.add_argument(
         "--distractor-list", type=Path, metavar="LIST", help="the same for distractors; for a matrix, its rows in order"
     )
-    verb.add_argument(
-        "--ending", default=".bin", metavar="END", help="what follows a picture's path in its feature file (.bin)"
-    )
+    verb.add_argument("--ending", metavar="END", help="what follows a picture's path in its feature file (.bin)")
     add_rank(verb, (1,), "rank")
     add_far(verb, ("those of the layout",), "target FAR of verification, a decimal number")
     add_fpir(verb, ("those of the layout",), "target FPIR of identification, a decimal number")

@@ -42,10 +42,14 @@ def add_closed_set(verb: argparse.ArgumentParser, what: str) -> None:
     verb.add_argument("--closed-set", action="store_true", help=what)
 
 
-def open_set_fpirs(options: argparse.Namespace, default: Sequence[str]) -> Sequence[str]:
-    """The requested FPIRs; empty with `--closed-set`."""
+def open_set_fpirs(
+    options: argparse.Namespace, default: Sequence[str], read_at_thresholds: Sequence[str]
+) -> Sequence[str]:
+    """The requested FPIRs; empty with `--closed-set`, which allows none of the options that thresholds alone read."""
     if options.closed_set and options.fpir:
         raise ValueError("--closed-set requests ranks alone, so it cannot be combined with --fpir")
+    if options.closed_set:
+        refuse_unread(options, read_at_thresholds, "ranks alone, by --closed-set, have no threshold")
     return () if options.closed_set else options.fpir or default
 
 
@@ -54,8 +58,7 @@ def add_rule(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--rule",
         choices=RULES,
-        default="at_most",
-        help="how the threshold is chosen; all but at_most exist to compare with published numbers",
+        help="how the threshold is chosen; all but at_most exist to compare with published numbers (at_most)",
     )
 
 

@@ -16,6 +16,7 @@ from verisphere.cli.evaluation_options import (
     add_rule,
     add_screen,
     open_set_fpirs,
+    refuse_unread,
 )
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
@@ -43,11 +44,13 @@ def _asked(options: argparse.Namespace) -> "tuple[IjbFiles, IjbOptions]":
     )
     _refuse_without(options, ("fpir", "rank", "closed_set"), files.galleries, "1:N, which takes --gallery and --probes")
     _refuse_without(options, ("far", "keep_repeated", "group_by"), files.pairs, "1:1, which takes --pairs")
+    if options.group_by is None:
+        refuse_unread(options, ("skip_empty",), "it is for the groups of --group-by")
     asked = options_as(
         IjbOptions,
         options,
         fars=options.far or FARS,
-        fpirs=open_set_fpirs(options, IJB_FPIRS),
+        fpirs=open_set_fpirs(options, IJB_FPIRS, () if files.pairs else ("rule",)),
         ranks=options.rank or RANKS,
         group_names=_group_names(options.group_name),
         progress=progress(),
@@ -140,7 +143,8 @@ def add_ijb(kinds: Verbs) -> None:
         metavar="VALUE=NAME",
         help="what a value of that column is called, such as 0=F; repeat for several (the value itself)",
     )
-    verb.add_argument("--skip-empty", action="store_true", help="exclude groups without impostor or genuine pairs")
+    what = "exclude groups without impostor or genuine pairs"
+    verb.add_argument("--skip-empty", action="store_const", const=True, help=what)
     add_json(verb)
     add_work(verb)
     add_cost(verb, cost_of_rows("ijb", check=_asked, lists=_counted))
@@ -169,7 +173,7 @@ def evaluate_identification(options: argparse.Namespace) -> Outcome:
     if bool(options.top) != (options.candidates is not None):
         raise ValueError("--top says how many candidates --candidates lists: give both or neither")
     drawing = drawn_gallery(options)
-    fpirs, ranks = open_set_fpirs(options, FPIRS), options.rank or RANKS
+    fpirs, ranks = open_set_fpirs(options, FPIRS, ("rule", "open_rank")), options.rank or RANKS
     promised = None if options.calibration is None else read_gallery_calibration(options.calibration)
     if promised is not None and not options.gallery:
         raise ValueError("--calibration is of a gallery, so name this gallery by --gallery")
@@ -215,9 +219,7 @@ def add_identification(kinds: Verbs) -> None:
     )
     add_fpir(verb, FPIRS)
     add_rank(verb)
-    verb.add_argument(
-        "--open-rank", type=int, default=1, metavar="R", help="TPIR counts a mate among the R best people (1)"
-    )
+    verb.add_argument("--open-rank", type=int, metavar="R", help="TPIR counts a mate among the R best people (1)")
     add_closed_set(verb, "ranks alone: no probe need be non-mated")
     verb.add_argument(
         "--by-image",

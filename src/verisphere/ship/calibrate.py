@@ -11,6 +11,7 @@ import numpy as np
 from verisphere.base.identity import decided
 from verisphere.base.provenance import check_recorded, check_same_origin
 from verisphere.base.vocabulary import Embeddings, Progress, Redrawing, quietly
+from verisphere.base.words import REPLICATES
 from verisphere.decide import Far, Guarantee
 from verisphere.decide.both_errors import Fold
 from verisphere.files.calibration import Calibration, Check, Source, distinct_fars, read_calibration
@@ -39,8 +40,8 @@ def calibrate(
     *,
     independent: bool = False,
     checks: Sequence[Path] = (),
-    replicates: int = 1000,
-    seed: int = 0,
+    replicates: int | None = None,
+    seed: int | None = None,
     skip_empty: bool = False,
     reviewed: Path | None = None,
     unfound: int = 0,
@@ -77,10 +78,17 @@ def calibrate(
     """
     distinct_fars(fars)
     opened = [open_file(file, progress) for file in (path, *checks)]
-    if decided() and not any(isinstance(file, EmbeddingsSet) for file in opened):
-        raise ValueError("--names is for embeddings; scores name no people")
+    if not any(isinstance(file, EmbeddingsSet) for file in opened):
+        if decided():
+            raise ValueError("--names is for embeddings; scores name no people")
+        for name, value in (("replicates", replicates), ("seed", seed)):
+            if value is not None:
+                raise ValueError(
+                    f"{path}: --{name} ({name}={value}) does nothing here: scores name no people to match or to "
+                    "redraw; omit it"
+                )
     labels = Labels(() if reviewed is None else read_verdicts(reviewed), reviewed or Path(), unfound, wrong)
-    redrawing = Redrawing(replicates, seed)
+    redrawing = Redrawing(REPLICATES if replicates is None else replicates, seed or 0)
     asked = AskedThresholds(fars, guarantee, redrawing, independent, labels, cap, factor, frr, fold, probability)
     accepted = Accepted(accept_implausible, accept_training_people, accept_unrecorded_pixels)
     if skip_empty and not any(len(lacks) > 1 or lacks[ALL] for lacks in (file.lacking() for file in opened)):
