@@ -21,7 +21,7 @@ def test_help_ends_with_two_examples_that_parse(words: str, run):
     assert out.startswith("usage: verisphere")
     _, _, end = out.partition("\nexamples:\n")
     lines = end.splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 2, f"two examples are due in the help of {' '.join(words)}, and there are {len(lines)}"
     for line in lines:
         assert f"{line} ".startswith(f"  verisphere {words}".rstrip() + " ")
         if "--help" not in line:
