@@ -1,6 +1,7 @@
 """`verisphere clean noise`, `clean duplicates` and `clean overlap`: what is printed and written, and the exit codes."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,22 @@ def test_duplicates_of_images_can_be_left_out(tmp_path: Path, capsys: pytest.Cap
     assert "pairs of images" not in capsys.readouterr().out
     assert run("duplicates", file, "--out", tmp_path / "out") == 2
     assert "a folder that is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--no-images", "--image-threshold", "0.9"), "--image-threshold: not allowed with argument --no-images"),
+        (("--merge", "pairs.csv", "--threshold", "0.9"), "--threshold does nothing here: --merge compares nothing"),
+        (("--merge", "pairs.csv", "--no-images"), "--no-images does nothing here: --merge compares nothing"),
+        (("--workers", "2"), "--workers does nothing here: no --faces are read"),
+    ],
+)
+def test_options_of_duplicates_that_nothing_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str], words, message):
+    file = embeddings(tmp_path / "e.npz", ("Ann", "Ben"), (0, 1))
+    with suppress(SystemExit):
+        assert run("duplicates", file, *words, "--out", tmp_path / "out") == 2
+    assert message in capsys.readouterr().err
 
 
 def test_overlap_by_name_and_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -74,6 +74,8 @@ def test_a_set_that_fails_gives_the_others_and_exit_code_2(
     [
         (["--model", "nowhere"], "nowhere"),
         (["--workers", "-1", "--model", "x.yaml"], "--workers -1"),
+        (["--embeddings", "kept", "--no-flip"], "--flip does nothing here: nothing is embedded without --model"),
+        (["--embeddings", "kept", "--batch-size", "3"], "--batch-size does nothing here"),
     ],
 )
 def test_wrong_calls(files: tuple[str, str], capsys: pytest.CaptureFixture[str], arguments: list[str], says: str):

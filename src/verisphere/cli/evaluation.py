@@ -191,6 +191,8 @@ def _run(options: argparse.Namespace) -> "SuiteResult":
     from verisphere.measure.suite.run import run_suite
     from verisphere.measure.suite.task import SuiteOptions
 
+    if options.model is None:
+        refuse_unread(options, ("flip", "batch_size", "bfloat16"), "nothing is embedded without --model")
     asked = options_as(SuiteOptions, options, fars=tuple(options.far or ()), progress=progress())
     return options_as(run_suite, options, model=options.model, options=asked, **embedding_options(options))
 

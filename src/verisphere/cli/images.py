@@ -159,9 +159,9 @@ def add_embedding_options(verb: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="add the embedding of the mirror image (as an exported model was calibrated; else not)",
     )
-    verb.add_argument("--batch-size", type=int, default=128, help="images at a time (128)")
+    verb.add_argument("--batch-size", type=int, help="images at a time (128)")
     verb.add_argument("--workers", type=int, default=1, help="processes that read images (1)")
-    verb.add_argument("--bfloat16", action="store_true", help="run the network in bfloat16")
+    verb.add_argument("--bfloat16", action="store_const", const=True, help="run the network in bfloat16")
     add_trust_code(verb)
     add_device(verb)
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from verisphere.cli.dry_run import add_cost, cost_of_rows
+from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import SET, Outcome, Verbs, add_names, add_trust_code, new_verb, options_as
 from verisphere.cli.results import add_output
@@ -34,7 +35,11 @@ def clean_duplicates(options: argparse.Namespace) -> Outcome:
 
     refuse_overwriting(options.out, [options.embeddings, options.faces])
     faces = None if options.faces is None else open_faces(options.faces, trust=options.trust_code)
+    if faces is None:
+        refuse_unread(options, ("workers",), "no --faces are read")
     if options.merge is not None:
+        unread = "threshold", "image_threshold", "no_images", "workers"
+        refuse_unread(options, unread, "--merge compares nothing")
         pairs, out = read_pairs(options.merge), options.out / MERGED
         refuse_overwriting(out, [options.merge])
         if faces is not None:
@@ -53,8 +58,8 @@ def clean_duplicates(options: argparse.Namespace) -> Outcome:
         options,
         path=options.embeddings,
         faces=faces,
-        image_threshold=None if options.no_images else options.image_threshold,
         progress=progress(),
+        **_images(options),
     )
     page = None
     if faces is not None:
@@ -69,7 +74,12 @@ def clean_duplicates(options: argparse.Namespace) -> Outcome:
 def _check_thresholds(options: argparse.Namespace) -> None:
     from verisphere.study.clean.same_person.duplicates import check_thresholds
 
-    check_thresholds(options.threshold, None if options.no_images else options.image_threshold)
+    options_as(check_thresholds, options, **_images(options))
+
+
+def _images(options: argparse.Namespace) -> dict[str, None]:
+    """No threshold of images where none are compared."""
+    return {"image_threshold": None} if options.no_images else {}
 
 
 def clean_overlap(options: argparse.Namespace) -> Outcome:
@@ -187,20 +197,20 @@ def _add_duplicates(kinds: Verbs) -> None:
     verb.add_argument(
         "--threshold",
         type=float,
-        default=0.6,
         help="propose to merge identities whose centers score this or more (0.6)",
     )
-    verb.add_argument(
-        "--image-threshold", type=float, default=0.85, help="report images that score this or more (0.85)"
+    images = verb.add_mutually_exclusive_group()
+    images.add_argument("--image-threshold", type=float, help="report images that score this or more (0.85)")
+    images.add_argument(
+        "--no-images", action="store_const", const=True, help="compare centers alone, in less time and memory"
     )
-    verb.add_argument("--no-images", action="store_true", help="compare centers alone, in less time and memory")
     verb.add_argument(
         "--merge",
         type=Path,
         metavar="PAIRS",
         help="merge the pairs of this list, as pairs.csv has them: writes merged.csv",
     )
-    verb.add_argument("--workers", type=int, default=0, help="processes that read images (0: this one)")
+    verb.add_argument("--workers", type=int, help="processes that read images (0: this one)")
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write; new unless --merge")
     add_trust_code(verb)
     add_work(verb, merge=False)

@@ -135,7 +135,7 @@ def _image_row(pair: ImagePair) -> list[str]:
     return [f"{pair.name} / {pair.other_name}", "-" if pair.score is None else number(pair.score), equal]
 
 
-def check_thresholds(threshold: float, image_threshold: float | None) -> None:
+def check_thresholds(threshold: float = THRESHOLD, image_threshold: float | None = IMAGE_THRESHOLD) -> None:
     """Refuse, by a ValueError, a threshold that no score can be on both sides of."""
     for option, value in (("threshold", threshold), ("image_threshold", image_threshold)):
         if value is not None and not -1 < value <= 1:
