@@ -408,3 +408,35 @@ def test_all_pairs_of_shared_people_promise_nothing(wolves: World):
     assert (mistaken <= 0.01).mean() < 0.75  # seen: 0.59; 95 % promised
     assert (approximate <= 0.01).mean() > 0.75  # seen: 0.87; a loose floor
     assert (approximate <= mistaken).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strength", [0.0, 1.0])
+@pytest.mark.parametrize(("people", "far"), [(120, "0.05"), (600, "0.01"), (601, "0.01"), (1000, "0.02")])
+def test_promises_hold_in_other_worlds(strength: float, people: int, far: str):
+    runs, world = 1500, World(strength)
+    share = (world.matched(people, 2, far, "confident", runs) <= float(far)).mean()
+    # The FAR is known to 1.6 % or better, and itself scatters by 1 / sqrt(rank), 25 % or more: 0.01 for that.
+    assert within(share, 0.94, runs)
+    mean = world.matched(people, 2, far, "expected", runs).mean()
+    rank, comparisons = independent_rank(people // 2, far, "expected"), people // 2
+    centre = rank / (comparisons + 1)
+    deviation = math.sqrt(centre * (1 - centre) / (comparisons + 2) / runs)
+    assert abs(mean - centre) < 4 * deviation + 0.02 * centre
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("strength", "people", "images", "far", "floor"),
+    [
+        (0.0, 50, 3, "0.1", 0.95),  # seen: 1.00
+        (0.0, 200, 1, "0.01", 0.95),  # 1.00
+        (1.0, 50, 3, "0.1", 0.82),  # 0.90
+        (1.0, 200, 1, "0.01", 0.82),  # 0.90
+    ],
+)
+def test_how_often_approximate_holds(strength: float, people: int, images: int, far: str, floor: float):
+    approximate, mistaken = World(strength).all_pairs(people, images, far, runs=300, replicates=200)
+    assert (approximate <= float(far)).mean() > floor
+    if strength:
+        assert (mistaken <= float(far)).mean() < 0.72  # seen: 0.51 to 0.61
