@@ -230,12 +230,6 @@ def test_sets_that_a_dry_run_does_not_count_are_named(images: None, capsys: pyte
     assert "pieces   about 3" in told.out
 
 
-def test_a_work_folder_beside_a_dry_run_is_refused(images: None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["embed", "net.yaml", "faces.zip", "--out", "out.npz", "--work", "work", "--dry-run"]) == 2
-    assert "--dry-run computes nothing: omit --work" in capsys.readouterr().err
-    assert not Path("work").exists()
-
-
 def test_what_ends_first_is_named(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     cost = cost_of("all-pairs", [files["file"]])
     assert "first    hours end: memory and disk suffice here" in cost.text()

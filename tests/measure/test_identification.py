@@ -92,14 +92,6 @@ def test_json(files: Path):
     assert read["sources"][1]["file"] == "g1.npz"
 
 
-def test_json_of_a_split(files: Path):
-    evaluate_split(files / "probes.npz", OPTIONS, galleries=2).write_json(files / "out.json")
-    read = json.loads((files / "out.json").read_text())
-    assert read["split"] == {"enrol": 1, "strangers": 0.5, "seeds": [0, 1]}
-    assert [mean["galleries"] for mean in read["mean_points"]] == [2, 2]
-    assert [mean["rank"] for mean in read["mean_ranks"]] == [1, 2]
-
-
 def test_candidates(files: Path):
     options = IdentificationOptions(fpirs=("0.5",), top=4)
     evaluate_galleries(files / "probes.npz", [files / "g1.npz", files / "g2.npz"], options).write_candidates(
@@ -134,18 +126,6 @@ def test_closed_set(files: Path):
     found.write_plot(files / "cmc.png")
     with pytest.raises(ValueError, match=r"known\.npz searched in .*g1\.npz: all 20 probes show people of the gallery"):
         evaluate_galleries(files / "known.npz", [files / "g1.npz"], OPTIONS)
-
-
-def test_open_rank_reaches_the_points(files: Path):
-    one, two = (
-        evaluate_galleries(
-            files / "probes.npz", [files / "g1.npz"], IdentificationOptions(fpirs=("0.5",), open_rank=rank)
-        )
-        for rank in (1, 15)
-    )
-    first, second = (found.result.galleries["g1"].operating_points[0] for found in (one, two))
-    assert (first.rank, second.rank) == (1, 15)
-    assert first.mated_identified < second.mated_identified
 
 
 def test_plot(files: Path):

@@ -157,18 +157,6 @@ def test_repeats_are_sought_in_each_list_and_not_between_lists(tmp_path: Path, l
         assert note.startswith("again.csv: repeated pairs were kept: 1 of 5 pairs")
 
 
-def test_people_are_redrawn_over_all_lists(tmp_path: Path, lists: list[Path]):
-    """The people of one list are those of the other: five in all, so as many as in a list of all pairs."""
-    people = {"a": "1", "e": "1", "b": "1", "c": "1", "d": "2", "f": "3"}
-    (tmp_path / "one.csv").write_text("left,right,label,fold\na,e,1,0\na,d,0,0\nb,e,1,1\nb,f,0,1\n")
-    (tmp_path / "two.csv").write_text("left,right,label,fold\nc,e,1,0\nc,d,0,0\nb,c,1,1\nd,f,0,1\n")
-    rows = write(tmp_path / "all.npz", ROWS, [people[name] for name in ROWS])
-    how = options(fars=("0.5",), intervals=True, redrawing=Redrawing(20))
-    result = evaluate_pairs(rows, [tmp_path / "one.csv", tmp_path / "two.csv"], how)
-    assert result.intervals[0].people == 3
-    assert len(evaluate_pairs(rows, [tmp_path / "one.csv", tmp_path / "two.csv"], how, [rows]).differences) == 2
-
-
 @pytest.mark.parametrize(("how", "people"), [("merge", 3), ("exact", 6)])
 def test_people_of_several_lists_follow_the_rule_of_names(tmp_path: Path, how, people: int):
     (tmp_path / "one.csv").write_text("left,right,label,fold\na,e,1,0\na,d,0,0\nb,e,1,1\nb,f,0,1\n")

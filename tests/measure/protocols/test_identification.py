@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ import torch
 
 from verisphere.base.vocabulary import PRECISIONS, Embeddings, Precision
 from verisphere.decide.identification import ProbeScores, identification_point, probe_scores, rank_rate
-from verisphere.files.embeddings import read_embeddings
-from verisphere.measure.protocols.identification import identification, people_reaching, score_probes, split_gallery
+from verisphere.measure.protocols.identification import identification, score_probes, split_gallery
 from verisphere.score import pair_scores, unit_rows
 
 
@@ -73,14 +71,6 @@ def test_random_cases():
         assert_same(found, brute(probes, gallery))
 
 
-def test_the_order_of_rows_changes_nothing():
-    probes, gallery = ties(60, 20, 2), ties(90, 15, 3)
-    wanted = score_probes(probes, gallery)
-    order = np.random.default_rng(0).permutation(90)
-    other = faces(gallery.embeddings[order], gallery.identities[order])
-    assert_same(score_probes(probes, other, "bfloat16", 16), wanted)
-
-
 def test_small_tiles_and_lists(monkeypatch: pytest.MonkeyPatch):
     probes, gallery = ties(60, 20, 4), ties(90, 15, 5)
     wanted = score_probes(probes, gallery)
@@ -88,13 +78,6 @@ def test_small_tiles_and_lists(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "TILE_PRODUCTS", 100)
     monkeypatch.setattr(module, "PAIRS_AT_ONCE", 7)
     assert_same(score_probes(probes, gallery, block=20), wanted)
-
-
-def test_a_person_with_more_images_than_a_block():
-    people = np.repeat(["a", "b", "c"], [1, 30, 2])
-    gallery = faces(np.random.default_rng(0).normal(size=(33, 4)), people)
-    probes = faces(np.random.default_rng(1).normal(size=(9, 4)), np.array(["a", "b", "c"] * 3))
-    assert_same(score_probes(probes, gallery, block=8), brute(probes, gallery))
 
 
 def test_a_person_counts_once():
@@ -120,17 +103,6 @@ def test_names_of_other_lengths_are_the_same_people():
     assert (len(found.mate), len(found.stranger)) == (2, 1)
 
 
-def test_progress_is_shown():
-    seen = []
-
-    def progress(items, description, total=None):
-        seen.append(description)
-        yield from items
-
-    score_probes(ties(30, 5, 8), ties(30, 5, 9), progress=progress)
-    assert seen == ["searching 30 rows", "counting who outranks a mate"]
-
-
 def test_wrong_calls():
     with pytest.raises(ValueError, match="probes have 5 numbers a row but the gallery has 8"):
         score_probes(ties(4, 2, 0), spread(4, 2, 0))
@@ -141,12 +113,6 @@ def test_wrong_calls():
             searched()
     with pytest.raises(ValueError, match="there are no probes to search"):
         score_probes(faces(np.empty((0, 5)), np.empty(0, "U1")), ties(4, 2, 0))
-
-
-def test_no_one_to_count():
-    nothing = torch.empty(0, dtype=torch.int64)
-    units = unit_rows(np.eye(3, dtype=np.float32))
-    assert people_reaching(units[:0], nothing, nothing.double(), units, torch.arange(3)).shape == (0,)
 
 
 # --- galleries drawn from one set ---------------------------------------------------------------------------------
@@ -174,13 +140,6 @@ def test_a_seed_is_a_draw():
     whole = spread(100, 20, 11)
     draws = [split_gallery(whole, seed=seed)[1].names.tolist() for seed in (3, 3, 4)]
     assert draws[0] == draws[1] != draws[2]
-
-
-def test_domains_stay_with_their_rows():
-    whole = spread(20, 4, 12)
-    marked = Embeddings(whole.embeddings, whole.names, whole.identities, whole.names)
-    for part in split_gallery(marked):
-        assert np.array_equal(part.domains, part.names)
 
 
 def test_people_with_few_images_are_enrolled_without_probes():
@@ -236,15 +195,3 @@ def test_one_gallery_has_no_mean():
     result = identification({"only": (score_probes(probes, gallery), len(gallery))}, fpirs=())
     assert (result.mean_points, result.mean_ranks) == (None, None)
     assert result.galleries["only"].operating_points == ()
-
-
-def test_lfw(real_data: Path):
-    """The whole of LFW: the same integers in every screen, and every pair scored for some of the probes."""
-    whole = read_embeddings(real_data / "lfw_embeddings.npz")
-    probes, gallery = split_gallery(whole)
-    found = score_probes(probes, gallery)
-    assert_same(score_probes(probes, gallery, "bfloat16", 1000), found)
-    some = np.arange(0, len(probes), 25)
-    few = Embeddings(probes.embeddings[some], probes.names[some], probes.identities[some])
-    assert_same(score_probes(few, gallery), brute(few, gallery))
-    assert rank_rate(found).rate > 0.9
