@@ -3,12 +3,8 @@
 from pathlib import Path
 
 import pytest
-import torch
 
-from tiny_runs import command, files, read
-from verisphere.models.checkpoint import list_checkpoints
-from verisphere.models.embed import open_model
-from verisphere.train.session import train_run
+from tiny_runs import command, read
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -21,12 +17,6 @@ batch_size: 2
 save_every: 0.34
 workers: 0
 """
-
-
-def of_before(text: str) -> str:
-    """A file as an earlier version wrote it."""
-    assert "verisphere.backbones." in text or "verisphere.images." in text
-    return text.replace("verisphere.backbones.", "verisphere.embed.").replace("verisphere.images.", "verisphere.data.")
 
 
 @pytest.mark.parametrize(
@@ -43,23 +33,6 @@ def test_a_recipe_and_its_overrides_are_read(recipe: Path, words: list[str]):
     resolved = read(recipe, *words).resolved
     assert resolved["backbone"]["class_path"] == "verisphere.backbones.pixels.Pixels"
     assert resolved["data"]["class_path"] == "verisphere.images.SyntheticFaces"
-
-
-def test_a_run_is_resumed_and_opened(recipe: Path, tmp_path: Path):
-    recipe.write_text(OLD)
-    run = tmp_path / "run"
-    train_run(read(recipe), run)
-    whole = files(run)
-    (run / "recipe.yaml").write_text(of_before((run / "recipe.yaml").read_text()))
-    for checkpoint in list_checkpoints(run):
-        state = checkpoint / "state.json"
-        state.write_text(of_before(state.read_text()))
-    assert type(open_model(run, torch.device("cpu")).backbone).__name__ == "Pixels"
-    assert type(open_model(run / "recipe.yaml", torch.device("cpu")).backbone).__name__ == "Pixels"
-    last = list_checkpoints(run)[-1]
-    last.rename(tmp_path / last.name)
-    train_run(read(recipe), run, resume=True)
-    assert files(run) == whole
 
 
 def test_own_code_that_imports_an_old_module_is_told_the_new_one(

@@ -134,7 +134,6 @@ WRONG = [
     ("", ["stray"], "unrecognized arguments: stray"),
     ("", ["--optimizer.rate", "-1"], "optimizer.rate must be a positive number, got -1.0"),
     ("", ["--loss.scale", "-1"], "scale is -1.0; it must be a positive finite number"),
-    ("schedule: {shape: step}", [], "schedule.shape is step but schedule.milestones is empty"),
 ]  # fmt: skip
 
 
@@ -280,8 +279,6 @@ def test_a_packaged_recipe_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.
     assert read_recipe("photos", data).recipe.batch_size == 64
     with pytest.raises(ValueError, match=r"\Aphotos: epochs must be a number, got 'few'"):
         read_recipe("photos", [*data, "--epochs", "few"])
-    with pytest.raises(FileNotFoundError, match=r"recipes/photos\.yaml: .* verisphere has it under the name photos"):
-        read_recipe("recipes/photos.yaml", data)
 
 
 # --- values of every wrong kind ---------------------------------------------------------------------------------------

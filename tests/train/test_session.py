@@ -72,9 +72,6 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(recipe, tmp_path,
         ["--precision", "bfloat16", "--clip", "0.5", "--in_memory", "true"],
         ["--loss", "verisphere.losses.margin.ArcFace", "--subcenters", "2", "--schedule",
          "{shape: step, milestones: [1, 2]}", "--workers", "1"],
-        ["--backbone", "{class_path: verisphere.backbones.MobileFaceNet, init_args: {width: 0.1, embedding_size: 8}}",
-         "--data.side", "112"],
-        ["--engine", "streamed"],
         ["--engine", "streamed", "--head_precision", "bfloat16", "--subcenters", "3", "--pooling", "softmax",
          "--pull_together", "0.1"],
         ["--loss", "verisphere.losses.ElasticFace", "--loss.plus", "true", "--seed", "3", "--accumulate", "2"],
@@ -86,7 +83,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(recipe, tmp_path,
          "{class_path: verisphere.pairs.ThresholdConsistency, init_args: {far: 0.05, batches: 2, domains: known, "
          "storage: bfloat16}}]"],
     ],
-    ids=["bfloat16, clipped, in memory", "sub-centers, a worker", "MobileFaceNet", "streamed", "streamed in bfloat16",
+    ids=["bfloat16, clipped, in memory", "sub-centers, a worker", "streamed in bfloat16",
          "drawn margins, in parts", "a set of features and centers", "queues of domains"],
 )  # fmt: skip
 def test_other_recipes_resume_as_exactly(recipe, tmp_path, overrides):
