@@ -238,12 +238,6 @@ def test_too_few_impostors_for_a_far_are_said_in_words():
     assert "too few" not in str(verisphere.evaluate(ROWS, PEOPLE, far="1e-2"))
 
 
-def changed(row: float) -> np.ndarray:
-    rows = ROWS.copy()
-    rows[3] = row
-    return rows
-
-
 @pytest.mark.parametrize(
     ("embeddings", "identities", "said"),
     [
@@ -263,9 +257,6 @@ def changed(row: float) -> np.ndarray:
             ["", *map(str, PEOPLE[1:])],
             "1 of 120 identities is empty or the text of a missing value, the first is '' ('0', row 0)",
         ),
-        (changed(np.nan), PEOPLE, "1 of 120 embeddings hold NaN or infinity, the first is '3' (row 3)"),
-        (changed(1e300), PEOPLE, "1 of 120 embeddings hold NaN or infinity, the first is '3' (row 3)"),
-        (changed(0.0), PEOPLE, "1 of 120 embeddings have length zero, the first is '3' (row 3)"),
         (ROWS, PEOPLE * 0, "identities: all 120 images are of one person, so there is no impostor pair"),
         (ROWS, np.arange(120), "identities: no two of 120 images are of one person, so there is no genuine pair"),
     ],
