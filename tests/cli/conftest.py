@@ -21,17 +21,6 @@ def run(capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.fixture
-def says(run):
-    def call(*arguments: object) -> str:
-        """Standard output of a call that works, and leaves nothing on standard error."""
-        code, out, err = run(*arguments)
-        assert (code, err) == (0, "")
-        return out
-
-    return call
-
-
-@pytest.fixture
 def refused(run):
     def call(*arguments: object) -> str:
         """The one line that a wrong call leaves on standard error, and nothing else anywhere."""

@@ -76,13 +76,14 @@ def test_the_rules_and_the_truth(run, made: Path):
 
 
 @pytest.mark.usefixtures("no_page")
-def test_embeddings_of_the_run(says, run, made: Path):
+def test_embeddings_of_the_run(run, made: Path):
     assert run("embed", "run", "data.yaml", "--out", "rows.npz", "--trust-code", "--workers", 0)[0] == 0
-    assert "6 of 9 images kept" in says("clean", "run", "run", "--embeddings", "rows.npz", "--out", "out")
+    code, output, _ = run("clean", "run", "run", "--embeddings", "rows.npz", "--out", "out")
+    assert (code, "6 of 9 images kept" in output) == (0, True)
 
 
 @pytest.mark.usefixtures("no_page")
-def test_embeddings_alone(says, run, made: Path, monkeypatch: pytest.MonkeyPatch):
+def test_embeddings_alone(run, made: Path, monkeypatch: pytest.MonkeyPatch):
     asked = {}
 
     @wraps(from_embeddings.found_in_embeddings)
@@ -93,24 +94,24 @@ def test_embeddings_alone(says, run, made: Path, monkeypatch: pytest.MonkeyPatch
 
     assert run("embed", "run", "data.yaml", "--out", "rows.npz", "--trust-code", "--workers", 0)[0] == 0
     monkeypatch.setattr(from_embeddings, "found_in_embeddings", found_in_embeddings)
-    output = says("clean", "embeddings", "rows.npz", "--out", "out", "--sub-centers", 5, "--seed", 2)
-    assert "6 of 9 images kept" in output
+    code, output, _ = run("clean", "embeddings", "rows.npz", "--out", "out", "--sub-centers", 5, "--seed", 2)
+    assert (code, "6 of 9 images kept" in output) == (0, True)
     assert asked == {"path": Path("rows.npz"), "method": "sub-centers", "sub_centers": 5, "seed": 2}
     # a cluster has no angle: by default every image outside of the largest cluster goes
     asked.clear()
-    assert "7 of 9 images kept" in says(
-        "clean", "embeddings", "rows.npz", "--out", "by_cluster", "--method", "dbscan", "--eps", 0.4
-    )
+    code, output, _ = run("clean", "embeddings", "rows.npz", "--out", "by_cluster", "--method", "dbscan", "--eps", 0.4)
+    assert (code, "7 of 9 images kept" in output) == (0, True)
     assert asked == {"path": Path("rows.npz"), "method": "dbscan", "eps": 0.4}
 
 
 @pytest.mark.usefixtures("no_page")
-def test_the_loop(says, run, made: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(OWN)
     (made / "recipe.yaml").write_text(RECIPE)
     words = ["clean", "loop", "recipe.yaml", "--out", "loop", "--device", "cpu"]
     words += ["--angle", 100, "--only-dominant", "--epochs", 1, "--seed", 4, "--subcenters", 2]
-    output = says(*words)
+    code, output, _ = run(*words)
+    assert code == 0
     assert output.startswith("sub-centers of loop/first: ")
     assert output.splitlines()[-1] == "loop: first (a run), cleaned, second (a run)"
     first, second = (read_recipe(made / "loop" / name / "recipe.yaml", []).recipe for name in ("first", "second"))
@@ -145,6 +146,8 @@ def test_the_loop(says, run, made: Path, monkeypatch: pytest.MonkeyPatch):
         (["loop", "recipe.yaml", "--batch-size", "-1"], "--batch-size -1: allowed is 1 image at a time or more"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(refused, made: Path, words: list[str], message: str):
-    assert message in refused("clean", *words, "--out", "new/out")
+def test_bad_input_is_one_line_and_leaves_nothing(run, made: Path, words: list[str], message: str):
+    code, output, errors = run("clean", *words, "--out", "new/out")
+    assert (code, output, errors.count("\n")) == (2, "", 1)
+    assert message in errors
     assert not (made / "new").exists()

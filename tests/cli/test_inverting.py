@@ -17,9 +17,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_dry_run_an_inversion_and_the_same_again(
-    says, run, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_dry_run_an_inversion_and_the_same_again(run, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     asked = ["invert", made / "run", "--faces", made / "others.yaml", "--judge", made / "judge.yaml", "--count", 3]
     asked += ["--steps", 4, "--flip", "false", "--save-every", 2, "--trust-code"]
@@ -27,7 +25,8 @@ def test_a_dry_run_an_inversion_and_the_same_again(
     assert (code, errors.count("is an untrained network")) == (0, 1)
     assert output.startswith("3 images in 1 batch of 4 steps: 0.0")
     assert list(tmp_path.iterdir()) == []
-    output = says(*asked, "--out", "out")
+    code, output, _ = run(*asked, "--out", "out")
+    assert code == 0
     lines = output.splitlines()
     assert lines[0].startswith("3 images in 1 batch of 4 steps")
     assert [line.split("|")[1].strip() for line in lines[3:5]] == ["the model itself", "the judge"]
@@ -52,7 +51,9 @@ def test_a_dry_run_an_inversion_and_the_same_again(
         (["--faces", "others.yaml", "--out", "out", "--juge", "j"], "--juge (did you mean --judge?)"),
     ],
 )
-def test_an_error_is_one_line(refused, made: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str):
+def test_an_error_is_one_line(run, made: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str):
     monkeypatch.chdir(made)
-    assert message in refused("invert", "run", "--trust-code", *words)
+    code, output, errors = run("invert", "run", "--trust-code", *words)
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert message in errors
     assert not (made / "out").exists()
