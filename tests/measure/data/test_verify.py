@@ -8,10 +8,13 @@ import pytest
 
 from measure.data.planted import PLANTS
 from measure.data.planting import SOUND, Plant, archive, folder, image, listed
+from verisphere.base.identity import names_taken
 from verisphere.images.packs.columns import coded
 from verisphere.images.packs.formats import FORMATS, open_pack
 from verisphere.images.packs.pack import Row
 from verisphere.measure.data.convert import convert
+from verisphere.measure.data.info import data_info
+from verisphere.measure.data.statistics import data_statistics
 from verisphere.measure.data.verify import png_damage, repeated_images, verify
 
 
@@ -135,6 +138,29 @@ def test_repeats_name_an_image_of_the_same_person_where_there_is_one(tmp_path: P
     digests = np.array([[1, 1], [2, 2], [1, 1], [1, 1], [0, 0], [0, 0]], np.uint64)
     assert list(repeated_images(pack, digests)) == [(2, 0, True), (3, 2, False)]
     assert coded(pack.identities).values == ("Ann", "Ben", "Cem")
+
+
+def test_names_are_taken_as_all_readers_take_them(tmp_path: Path):
+    """Identities of the six images Ann, Ann, Ben, Ben, Cem, Cem, of which the second is the first one's copy."""
+    path, lines = listed(tmp_path), (tmp_path / "list.csv").read_text().splitlines()
+    (tmp_path / "faces" / SOUND[1].name).write_bytes(SOUND[0].data)
+
+    def verified(*people: str) -> tuple[int | None, list[str], int]:
+        named = zip([line.partition(",")[0] for line in lines[1:]], people, strict=True)
+        path.write_text("\n".join([lines[0], *map(",".join, named)]) + "\n")
+        result = verify(path)
+        return result.identities, [fault.reason for fault in result.faults], len(result.notes)
+
+    with names_taken("merge"):
+        assert verified("Ann", "ann", "Ben", "ben", "Cem", "CEM") == (3, [], 1)
+        assert verify(path).names_rule == data_info(path).names_rule == data_statistics(path).names_rule == "merge"
+    with names_taken("exact"):
+        assert "which is under the identity Ann, but this one is under ann" in verified("Ann", "ann", *"BBCC")[1][-1]
+    assert verified("1.0", "1.0", "2.0", "2.0", "-1.0", "-1.0") == (2, [], 1)  # of numbers alone; -1.0 is nobody
+    assert verified("A", "A", "B", "B", "-1\u200b", "-1")[1] == [
+        "the identity '-1\\u200b' is '-1' but for case, blanks, Unicode form, invisible letters or the spelling of a "
+        "number"
+    ]
 
 
 def test_nothing_is_there(tmp_path: Path):

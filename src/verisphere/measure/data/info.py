@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.base.vocabulary import NOBODY, ImageSource
+from verisphere.base.words import Names
 from verisphere.files.results import Result
 from verisphere.images.faces import Faces
 from verisphere.images.packs.columns import coded
@@ -56,6 +57,7 @@ class Info(Result):
     source: ImageSource
     manifest: str | None
     known_set: KnownSet | None
+    names_rule: Names | None
 
     ascii_only = False
 
@@ -128,6 +130,7 @@ def data_info(path: Path, trust: bool = False) -> Info:
         source=faces.source,
         manifest=None if beside is None else str(manifest_path(path)),
         known_set=known_set(path) if is_pack else None,
+        names_rule=faces.names_rule,
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from matplotlib.figure import Figure
 
+from verisphere.base.words import Names
 from verisphere.files.disk import write_whole
 from verisphere.files.landmarks import points_of_images, read_landmarks
 from verisphere.files.results import Result
@@ -56,6 +57,7 @@ class Statistics(Result):
     yaw_images: int
     yaw_within_30: float | None
     yaw_estimator: str
+    names_rule: Names | None
 
     ascii_only = False
 
@@ -134,6 +136,7 @@ def data_statistics(path: Path, landmarks: Path | None = None, trust: bool = Fal
         yaw_images=len(yaws),
         yaw_within_30=float((np.abs(yaws) <= 30).mean()) if len(yaws) else None,
         yaw_estimator="" if landmarks is None else ESTIMATOR,
+        names_rule=faces.names_rule,
     )
 
 

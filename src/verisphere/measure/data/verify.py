@@ -7,7 +7,8 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,13 +19,14 @@ from torch.utils.data import DataLoader, Dataset
 
 from verisphere.base.identity import crowds, decided, folded, is_missing
 from verisphere.base.vocabulary import NOBODY, Progress, printable, quietly
+from verisphere.base.words import Names
 from verisphere.files.disk import digest
 from verisphere.files.errors import Fault, fault_of
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result
 from verisphere.files.text import LONGEST_NAME
 from verisphere.images.decode import decode
-from verisphere.images.packs.columns import coded
+from verisphere.images.packs.columns import coded, spelled_once
 from verisphere.images.packs.file_names import people_of
 from verisphere.images.packs.formats import format_of
 from verisphere.images.packs.image_files import FilesOnDisk, counted
@@ -39,7 +41,7 @@ def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
     reasons: dict[str, str] = {}
     how = decided()
     column = coded(pack.identities)
-    spelled: dict[str, str] = {}
+    spelled = {NOBODY: NOBODY}
     for person, count in zip(column.values, column.counts().tolist(), strict=True):
         if not count or person == NOBODY:
             continue
@@ -154,6 +156,7 @@ class SetFaults(Result):
     identities: int | None
     faults: tuple[Fault, ...]
     notes: tuple[Fault, ...]
+    names_rule: Names | None = None
 
     ascii_only = False
 
@@ -192,6 +195,8 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
         faults += manifest_faults(path, form, None, progress)
         return SetFaults(form.name, str(path), None, None, tuple(faults), ())
     faults += manifest_faults(path, form, pack, progress)
+    with suppress(ValueError):  # of identities that are refused, `label_faults` names each image
+        pack = replace(pack, identities=spelled_once(pack.identities, pack.names, decided()))
     faults += label_faults(pack, allow_single)
     notes: list[Fault] = []
     if pack.files.unread:
