@@ -223,12 +223,15 @@ class TrainedOn:
         people, images: sorted digests of names and of images; see `name_digests` and `image_digests`.
         gap: why some training images or people, or all, are not recorded; empty if all are.
         written: sorted digests of the names as they are written, where `exact` decided in every training; else None.
+        classes: sorted digests of the names of all classes, numbers too, as they are written, where the head is beside
+            the record; else None.
     """
 
     people: Int64[np.ndarray, " people"]
     images: Int64[np.ndarray, " images"]
     gap: str = ""
     written: Int64[np.ndarray, " written"] | None = None
+    classes: Int64[np.ndarray, " classes"] | None = None
 
     @classmethod
     def unknown(cls, gap: str) -> "TrainedOn":

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from verisphere.base.collectives import gather_text, on_every_rank, on_first_rank
 from verisphere.base.distributed import World, world
-from verisphere.files.disk import digest, remove_whole, write_whole
-from verisphere.files.documents import read_json_file
+from verisphere.files.disk import MAX_TABLE, digest, remove_whole, write_whole
+from verisphere.files.documents import read_json_file, read_text
 from verisphere.head.head import Head
 from verisphere.models.build import check_fits
 
@@ -207,6 +207,12 @@ class Checkpoint:
     state: dict[str, Any]
     shards: tuple[Shard, ...] = ()
     _intact: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    @property
+    def people(self) -> tuple[str, ...] | None:
+        """The people of the classes, in their order, as the run lists them; None if it has no such list."""
+        listed = self.path.parent.parent / "people.txt"
+        return tuple(read_text(listed, MAX_TABLE).removesuffix("\n").split("\n")) if listed.is_file() else None
 
     def tensors(self, part: str, held: ByClass | None = None) -> dict[str, Tensor]:
         """The tensors of one part: `backbone`, `head`, `optimizer` or `pairs`; of sharded ones those held."""

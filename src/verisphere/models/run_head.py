@@ -9,8 +9,6 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
-from verisphere.files.disk import MAX_TABLE
-from verisphere.files.documents import read_text
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import packaged_recipes
 from verisphere.models.checkpoint import Checkpoint, read_checkpoint
@@ -71,15 +69,15 @@ def open_head(run: Path, otherwise: str = "") -> RunHead:
     centers = checkpoint.tensors("head").get("centers")
     if centers is None or centers.ndim != 3 or not bool(centers.isfinite().all()):
         raise ValueError(f"{checkpoint.path}: its head has no finite centers (classes, subcenters, dim){without}")
-    listed = checkpoint.path.parent.parent / "people.txt"
-    if not listed.is_file():
+    people = checkpoint.people
+    if people is None:
         raise ValueError(
             f"{checkpoint.path}: its run has no people.txt to say whose centers these are; name a run{without}"
         )
-    people = tuple(read_text(listed, MAX_TABLE).removesuffix("\n").split("\n"))
     if len(people) != len(centers):
         raise ValueError(
-            f"{listed}: {len(people):,} people, and the head has {len(centers):,} classes; was it changed?"
+            f"{checkpoint.path.parent.parent / 'people.txt'}: {len(people):,} people, and the head has "
+            f"{len(centers):,} classes; was it changed?"
         )
     size = checkpoint.state["backbone"].get("init_args", {}).get("embedding_size")  # behind it: the bias of a class
     return RunHead(checkpoint, people, unit(centers[..., :size].float()))

@@ -17,6 +17,7 @@ from torch import Tensor
 import verisphere
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.provenance import check_recorded, check_same_origin
+from verisphere.base.trained_on import name_digest
 from verisphere.base.vocabulary import Origin, Progress, TrainingRecord, printable, quietly
 from verisphere.base.words import SMALLER_PRECISIONS
 from verisphere.files.calibration import Calibration, read_calibration
@@ -430,6 +431,9 @@ def _run(run: Path, name: str | None, template: str | None, with_head: bool, tru
         return replace(source, beside=beside)
     checkpoint = read_checkpoint(run)
     head = checkpoint.tensors("head")  # raises where it is damaged
+    if checkpoint.people is not None:
+        classes = sorted(name_digest(name, written=True) for name in checkpoint.people)
+        source.tensors[FILE]["classes"] = torch.tensor(classes, dtype=torch.int64)
     if checkpoint.shards:
         return replace(source, beside=beside, tensors={HEAD: head} | source.tensors)
     return replace(source, beside={WEIGHTS: source.path / WEIGHTS, HEAD: source.path / HEAD} | source.beside)

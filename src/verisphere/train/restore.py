@@ -16,8 +16,6 @@ from verisphere.base.distributed import world
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin
 from verisphere.files.class_paths import present_names
-from verisphere.files.disk import MAX_TABLE
-from verisphere.files.documents import read_text
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import as_kind, shortened, shown
 from verisphere.files.sharded import holds_embeddings
@@ -171,14 +169,13 @@ def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opti
     _check_alike({}, checkpoint.state.get("backbone"), objective.backbone, where, "backbone of its recipe")
     if not recipe.start_head:
         return
-    listed = checkpoint.path.parent.parent / "people.txt"
-    if not listed.is_file():
+    before = checkpoint.people
+    if before is None:
         raise ValueError(
             f"{where}: its run has no people.txt to say whose centers these are; name a run, or take the backbone "
             "alone by --start_head false"
         )
-    before = read_text(listed, MAX_TABLE).removesuffix("\n").split("\n")
-    if before != list(recipe.data.people):
+    if before != tuple(recipe.data.people):
         raise ValueError(
             f"{where} was trained on {len(before)} people but the recipe's data are of {len(recipe.data.people)}, or "
             "others; --start_head false takes the backbone alone"

@@ -9,7 +9,7 @@ import numpy as np
 from safetensors.torch import load_file
 from torch import Tensor
 
-from verisphere.base.trained_on import TrainedOn, is_name
+from verisphere.base.trained_on import TrainedOn, is_name, name_digest
 from verisphere.base.words import Names
 from verisphere.files.class_paths import present_names
 from verisphere.files.definitions import names_class
@@ -44,14 +44,18 @@ class ClosedSet:
                 f"{data}: {len(people):,} people, and the head has {self.head.classes:,} classes; the data must be "
                 "those that the model was trained on"
             )
-        if self.trained_on is not None and len(self.trained_on.people):
-            known = self.trained_on.rows(np.array(people), np.zeros(len(people), np.int64), how).people.tolist()
+        record, strange = self.trained_on, list[str]()
+        if record is not None and record.classes is not None:  # equal names have one order
+            classes = {*record.classes.tolist()}
+            strange = [name for name in people if name_digest(name, written=True) not in classes]
+        elif record is not None and len(record.people):
+            known = record.rows(np.array(people), np.zeros(len(people), np.int64), how).people.tolist()
             strange = [name for name, trained in zip(people, known, strict=True) if is_name(name) and not trained]
-            if strange:
-                raise ValueError(
-                    f"{data}: the model was not trained on {shown(strange[0], 100)}, by its digests of names; the data "
-                    "must be those that the model was trained on"
-                )
+        if strange:
+            raise ValueError(
+                f"{data}: the model was not trained on {shown(strange[0], 100)}, by its digests of names; the data "
+                "must be those that the model was trained on, with names as they were written"
+            )
         return people
 
 
