@@ -176,6 +176,13 @@ def test_two_spellings_of_a_name_are_enrolled_as_the_refusal_advises(place, door
             call(*enrol, "--names", "exact")
 
 
+@pytest.mark.parametrize("option", [("--aligned",), ("--detector", "mtcnn"), ("--min-face", "30")])
+def test_rows_are_identified_without_looking_for_faces(place, door, tmp_path, refused, option):
+    each = ("--each", tmp_path / "found.csv", "--model", place / "old-model", "--accept-drawn-model")
+    line = refused("gallery", "identify", door, place / "old.npz", *each, *option)
+    assert f"{option[0]} does nothing here: no photograph is given" in line
+
+
 def test_each_probe_is_listed_as_by_a_folder_of_the_same_people(place, door, tmp_path, says):
     says("gallery", "identify", door, place / "people", *model(place), *DRAWN, "--each", tmp_path / "found.csv")
     lines = (tmp_path / "found.csv").read_text().splitlines()

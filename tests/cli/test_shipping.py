@@ -423,7 +423,16 @@ def test_a_threshold_of_a_gallery_is_shipped_shown_and_measured(place, says, ref
     line = refused("identify", probe, place / "run" / "others.npz", "--model", model, *DRAWN)
     assert "promised for 12 people by 12 photographs" in line
     each = tmp_path / "each.csv"
-    text = says("identify", tmp_path / "probes.npz", tmp_path / "gallery.npz", "--model", model, *DRAWN, "--each", each)
+    text = says(
+        "identify",
+        tmp_path / "probes.npz",
+        tmp_path / "gallery.npz",
+        "--model",
+        model,
+        "--accept-drawn-model",
+        "--each",
+        each,
+    )
     assert "60 probes among 12 people" in text
     assert len(each.read_text().splitlines()) == 61
     assert "name a file for them by --each" in refused("identify", tmp_path / "probes.npz", promised, "--model", model)

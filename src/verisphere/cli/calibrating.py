@@ -165,9 +165,10 @@ def model_and_faces(
     """The model of the options, and the function that finds its faces on photographs, on request also other faces."""
     from verisphere.ship.model_file import model_and_finder as run
 
-    if options.aligned or not photographs:
-        no_face = "--aligned looks for no face" if options.aligned else "no photograph is given"
-        refuse_unread(options, ("detector", "min_face"), no_face)
+    if not photographs:
+        refuse_unread(options, ("aligned", "detector", "min_face"), "no photograph is given")
+    if options.aligned:
+        refuse_unread(options, ("detector", "min_face"), "--aligned looks for no face")
     return options_as(run, options, photographs=photographs, others=others, files=files, progress=progress())
 
 

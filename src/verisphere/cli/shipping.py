@@ -144,12 +144,14 @@ def add_verify(verbs: Verbs) -> None:
 
 def identify(options: argparse.Namespace) -> Outcome:
     """Find the person of a gallery whom a photograph shows, or nobody."""
+    from verisphere.files.gallery_store import is_gallery
     from verisphere.ship.deciding import Choice
     from verisphere.ship.identify import identify as run
     from verisphere.ship.identify import identify_each
     from verisphere.ship.opened_gallery import is_embeddings
 
-    photographs = [path for path in (options.probe, options.gallery) if not is_embeddings(path)]
+    named = options.probe, options.gallery
+    photographs = [path for path in named if not is_embeddings(path) and not is_gallery(path)]
     if options.each is not None:
         refuse_unread(options, ("top",), "--each lists one person for each probe")
         if options.explain:
