@@ -431,30 +431,6 @@ def test_a_margin_lets_photographs_pass_that_are_hardly_nearer_to_another_person
     assert gallery.enrol(new, margin=0.2).photographs == 1
 
 
-def test_a_stranger_who_is_found_to_be_enrolled_counts_no_more_until_that_person_leaves(gallery):
-    twice = ENROLLED.take(np.arange(60, 62))
-    same = Embeddings(twice.embeddings, ["twin.png", "twin2.png"], ["other name", "yet another"])
-    both = Embeddings(
-        np.concatenate([STRANGE.embeddings, same.embeddings]),
-        [*STRANGE.names.tolist(), *same.names.tolist()],
-        [*STRANGE.identities.tolist(), *same.identities.tolist()],
-    )
-    gallery.promise.set_strangers(strangers(both), "1e-2")
-    before = gallery.threshold
-    near = gallery.promise.nearest_strangers(2)
-    assert {(one.photograph, one.person) for one in near} == {("twin.png", "person020"), ("twin2.png", "person020")}
-    gallery.promise.set_same(["twin.png", "twin2.png"])
-    after = gallery.threshold
-    assert (after.strangers, after.review.removed) == (320, 2)
-    assert "provided that the review of 2 pairs is right" in after.promise()
-    assert after.threshold < before.threshold
-    assert after.threshold == max(one.score for one in gallery.promise.nearest_strangers(1))
-    with pytest.raises(ValueError, match=r"'nobody\.png' is no photograph of a stranger"):
-        gallery.promise.set_same(["nobody.png"])
-    gallery.remove(["person020"])
-    assert (gallery.threshold.strangers, gallery.threshold.review.removed) == (322, 0)
-
-
 def test_everybody_can_leave(gallery):
     gallery.remove([f"person{number:03}" for number in range(30)])
     assert gallery.info().text().startswith("Nobody is enrolled yet.")

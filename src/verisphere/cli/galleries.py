@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verisphere.base.words import check_at_least, counted, printable
+from verisphere.base.words import counted, printable
 from verisphere.cli.calibrating import add_accept_training_people, add_accept_unrecorded, model_and_faces
 from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress, show
@@ -102,7 +102,6 @@ def add_gate(verbs: Verbs) -> None:
 _EXAMPLES = {
     "create": ("--strangers strangers.npz --fpir 1e-2", "--strangers strangers.npz --fpir 1e-3 --guarantee expected"),
     "strangers": ("more.npz", "more.npz --fpir 1e-3"),
-    "review": ("", "--same Nan_Wang/Nan_Wang_0001.jpg"),
     "enrol": ("people/ --model model", "ann.jpg --person Ann --model model"),
     "migrate": ("--model new --strangers new.npz --bridge bridge.json", "--model new --strangers new.npz --drop"),
     "remove": ("--name Ann --name Ben", "--expired"),
@@ -137,20 +136,6 @@ def gallery_strangers(options: argparse.Namespace, gallery: "LivingGallery") -> 
     fitted = options_as(KeptPromise.set_strangers, options, self=gallery.promise, **_of_strangers(options))
     lines = [f"{omitted(fitted)}."] if fitted else []
     return "\n".join([*lines, gallery.info().text()])
-
-
-def gallery_review(options: argparse.Namespace, gallery: "LivingGallery") -> str:
-    """Show the strangers who are nearest to enrolled people, and record who of them is enrolled under another name."""
-    from verisphere.report.tables import number, table
-
-    check_at_least("--pairs", options.pairs)
-    if options.same:
-        gallery.promise.set_same(options.same)
-    near = gallery.promise.nearest_strangers(options.pairs)
-    rows = [[*map(printable, (one.photograph, one.person, one.nearest)), number(one.score)] for one in near]
-    shown_pairs = table(["stranger", "nearest person", "photograph", "score"], rows)
-    hint = "Look at the pairs; name a stranger who is that person by --same PHOTOGRAPH, from the highest score down."
-    return f"{shown_pairs}\n{hint}\n{gallery.info().text()}"
 
 
 def gallery_enrol(options: argparse.Namespace, gallery: "LivingGallery") -> str:
@@ -288,10 +273,6 @@ def add_gallery(verbs: Verbs) -> None:
     _add_strangers(verb, "--strangers", required=True)
     verb = _verb(kinds, "strangers", _opened(gallery_strangers))
     _add_strangers(verb, "strangers")
-    verb = _verb(kinds, "review", _opened(gallery_review))
-    same = "this stranger is the person whom it is nearest to; repeat"
-    verb.add_argument("--same", action="append", metavar="PHOTOGRAPH", help=same)
-    verb.add_argument("--pairs", type=int, default=20, metavar="K", help="how many to show (20)")
     verb = _verb(kinds, "enrol", _opened(gallery_enrol))
     people = "folder or zip archive: a folder a person; or an embeddings file; with --person photographs of one person"
     add_input(verb, "people", people, "PEOPLE")

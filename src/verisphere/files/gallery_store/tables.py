@@ -15,8 +15,7 @@ FORMAT = "verisphere gallery 1"
 _VALUES = 9_000  # of one statement
 
 #: A slot is the number of a row; those of removed photographs wait for `compact`. They are below zero once the rows are
-#: gone, while other files may still hold names and images. Audit entries name people by random codes alone. A stranger
-#: is the `same` as an enrolled person if an operator has said so.
+#: gone, while other files may still hold names and images. Audit entries name people by random codes alone.
 _TABLES = (
     "facts (name {text} PRIMARY KEY, value {text} NOT NULL)",
     "people (person {key}, name {text} NOT NULL, folded {text} NOT NULL UNIQUE, code {text} NOT NULL UNIQUE, "
@@ -26,7 +25,7 @@ _TABLES = (
     "UNIQUE (person, digest))",
     "removed (slot BIGINT PRIMARY KEY)",
     "strangers (stranger {key}, name {text} NOT NULL, folded {text} NOT NULL, embedding {bytes} NOT NULL, "
-    "score DOUBLE PRECISION, slot BIGINT, same BIGINT)",
+    "score DOUBLE PRECISION, slot BIGINT)",
     "audit (entry {key}, moment {text} NOT NULL, operator {text} NOT NULL, action {text} NOT NULL, "
     "code {text} NOT NULL, photographs BIGINT NOT NULL)",
 )

@@ -266,7 +266,7 @@ class LivingGallery:
         self.store.change("INSERT INTO removed VALUES (?)", [(slot,) for slot in slots])
         for table in ("photographs", "people"):
             self.store.change(f"DELETE FROM {table} WHERE person = ?", [(number,) for number in numbers])
-        self.promise.rescore_removed(numbers, slots)
+        self.promise.rescore_removed(slots)
         self.promise.renew()
         return len(slots)
 

@@ -16,7 +16,6 @@ from verisphere.decide import (
     Far,
     GalleryThreshold,
     Guarantee,
-    Review,
     TooFewComparisonsError,
     gallery_threshold,
     one_probe_each,
@@ -44,16 +43,6 @@ class Terms:
     calibrated_on: ImageSource | None = None
     in_training: SharedWithTraining | None = None
     implausible: str = ""
-
-
-@dataclass(frozen=True)
-class NearStranger:
-    """A stranger's photograph, the enrolled person and photograph that it is nearest to, and their score."""
-
-    photograph: str
-    person: str
-    nearest: str
-    score: float
 
 
 def omitted(people: int) -> str:
@@ -183,31 +172,8 @@ class KeptPromise:
         sql = "UPDATE strangers SET score = ?, slot = ? WHERE stranger = ? AND (score IS NULL OR score < ?)"
         self.store.change(sql, higher)
 
-    def nearest_strangers(self, count: int) -> list[NearStranger]:
-        """The strangers with the highest scores, without those who are known to be enrolled."""
-        found = self.store.select(
-            "SELECT s.name, p.name, f.name, s.score FROM strangers s JOIN photographs f ON f.slot = s.slot "
-            "JOIN people p ON p.person = f.person WHERE s.same IS NULL ORDER BY s.score DESC, s.stranger LIMIT ?",
-            count,
-        )
-        return [NearStranger(*row) for row in found]
-
-    def set_same(self, photographs: Sequence[str]) -> None:
-        """Count strangers no longer, by the names of their photographs: each is the person whom it is nearest to.
-
-        The promise then rests on these verdicts. One ends when that person is removed.
-        """
-        sql = "SELECT s.stranger, f.person FROM strangers s JOIN photographs f ON f.slot = s.slot WHERE s.name = ?"
-        with self.store.writing():
-            for name in photographs:
-                if not (found := self.store.select(sql, name)):
-                    raise ValueError(f"{self.store.name}: {shown(name)} is no photograph of a stranger of this gallery")
-                self.store.change("UPDATE strangers SET same = ? WHERE stranger = ?", [(found[0][1], found[0][0])])
-            self.renew()
-
-    def rescore_removed(self, people: Sequence[int], slots: Sequence[int]) -> None:
+    def rescore_removed(self, slots: Sequence[int]) -> None:
         """Find the highest score of the strangers to whom one of these photographs, now removed, was nearest."""
-        self.store.change("UPDATE strangers SET same = NULL WHERE same = ?", [(person,) for person in people])
         lost = list(self.store.among("SELECT stranger FROM strangers WHERE slot IN", slots))
         self.store.change("UPDATE strangers SET score = NULL, slot = NULL WHERE stranger = ?", lost)
         self.rescore()
@@ -224,11 +190,9 @@ class KeptPromise:
         if not people:
             self.store.change("DELETE FROM facts WHERE name IN ('promise', 'enrolled')")
             return
-        scores = np.array(self.store.select("SELECT score FROM strangers WHERE same IS NULL"), np.float64).flatten()
-        same = self.store.count("strangers") - len(scores)
-        review, seed = Review(same, same), terms.seed
+        scores = np.array(self.store.select("SELECT score FROM strangers"), np.float64).flatten()
         try:
-            promise = gallery_threshold(scores, terms.fpir, terms.guarantee, people=people, review=review, seed=seed)
+            promise = gallery_threshold(scores, terms.fpir, terms.guarantee, people=people, seed=terms.seed)
         except TooFewComparisonsError as error:
             hint = "nobody who is enrolled is a stranger; verisphere gallery strangers gives this gallery others"
             raise TooFewComparisonsError(f"{self.store.name}: {error}; {hint}") from None
