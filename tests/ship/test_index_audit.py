@@ -75,7 +75,7 @@ def test_exact_answers_cost_nothing(tmp_path, gallery, by_person):
     assert audit.rates[2].exact == 1
     limit, found = gallery.threshold.threshold, gallery.search(OTHERS.embeddings).statistic
     assert audit.rates[4].exact == (found > limit).mean() > 0
-    assert (audit.worst, audit.unanswered) == ((), 0)
+    assert audit.unanswered == 0
     assert audit.off < 1e-6
 
 
@@ -83,8 +83,7 @@ def test_answers_that_an_index_has_missed_are_counted(tmp_path, gallery):
     answers = exact_answers(gallery, 4, True)
     del answers["mated3"]  # nobody
     answers["mated4"] = answers["mated4"][1:]  # another person below the threshold, and 1 of 4 missing
-    second = answers["mated5"][1][0]
-    answers["mated5"] = [(second, 0.99)]  # a wrong score of a wrong person
+    answers["mated5"] = [(answers["mated5"][1][0], 0.99)]  # a wrong score of a wrong person
     answers["mated6"] = answers["mated6"][:2]
     passing = [name for name in OTHERS.names.tolist() if answers[name][0][1] > gallery.threshold.threshold]
     answers[passing[0]] = answers[passing[0]][1:]
@@ -100,10 +99,6 @@ def test_answers_that_an_index_has_missed_are_counted(tmp_path, gallery):
     assert rates["FPIR"].served < rates["FPIR"].exact == len(passing) / 60
     assert audit.unanswered == 1
     assert audit.off > 0.3
-    queries = [query.query for query in audit.worst]
-    assert set(queries[:4]) == {"mated3", "mated4", "mated5", passing[0]}  # another decision first
-    assert queries[4] == "mated6"
-    assert {query.query: query.found for query in audit.worst}["mated5"] == second
     assert "1 query without an answer" in audit.text()
 
 

@@ -23,8 +23,6 @@ from verisphere.score import pair_scores, unit_rows
 from verisphere.score.top_k import best_people
 from verisphere.ship.living.gallery import LivingGallery
 
-_NAMED = 5  # worst queries that are printed; all are in the JSON
-
 
 @dataclass(frozen=True)
 class AuditedRate:
@@ -45,23 +43,11 @@ class AuditedRate:
 
 
 @dataclass(frozen=True)
-class AuditedQuery:
-    """A query whose answers or decision differ from those of exact search; nobody is the empty name."""
-
-    query: str
-    recall: float
-    found: str
-    found_exactly: str
-    nearest: str
-    nearest_score: float
-
-
-@dataclass(frozen=True)
 class IndexAudit(Result):
     """What an index that answers with `people` or `photographs` costs: recall of the true nearest, TPIR and FPIR.
 
-    Nobody is found by a query without an answer. `off` is the largest difference of a score from the exact one; of the
-    queries that differ, those with another decision come first. The notes say what weakens the figures.
+    Nobody is found by a query without an answer. `off` is the largest difference of a score from the exact one. The
+    notes say what weakens the figures.
     """
 
     gallery: str
@@ -72,11 +58,10 @@ class IndexAudit(Result):
     rates: tuple[AuditedRate, ...]
     unanswered: int
     off: float
-    worst: tuple[AuditedQuery, ...]
     notes: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """The rates as a table, and the worst queries."""
+        """The notes, the rates as a table, and how far scores are off."""
         titles = ["rate", "as served", "at least", "at most", "exact", "queries"]
         rows = [
             [rate.name, *map(number, (rate.served, rate.lower, rate.upper, rate.exact)), f"{rate.queries:,}"]
@@ -86,10 +71,6 @@ class IndexAudit(Result):
         lines = [*self.notes, f"{printable(self.gallery)}: {held}, threshold {self.threshold:.4f}", table(titles, rows)]
         lines.append(f"Scores of the index differ from exact ones by at most {self.off:.2g}.")
         lines += [f"{counted(self.unanswered, 'query')} without an answer"] if self.unanswered else []
-        for query in self.worst[:_NAMED]:
-            nearest = f"nearest {query.nearest}, {query.nearest_score:.4f}"
-            decided = f"found {query.found or 'nobody'}, exactly {query.found_exactly or 'nobody'}"
-            lines.append(printable(f"{query.query}: recall {number(query.recall, 2)}, {decided} ({nearest})"))
         return "\n".join(lines)
 
 
@@ -134,10 +115,10 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     units = unit_rows(queries.embeddings)
     person = np.array(persons, np.int64)
     count = min(max(map(len, given.values()), default=1), len(members))
-    scores, nearest = best_people(units, rows, person if labels is owners else np.arange(len(rows)), count)
+    scores, _ = best_people(units, rows, person if labels is owners else np.arange(len(rows)), count)
     best, first = best_people(units, rows, person, 1)
     shares, right, wrong = np.zeros((2, len(names))), np.zeros((2, len(names)), bool), np.zeros((2, len(names)), bool)
-    off, worst, enrolled = 0.0, list[AuditedQuery](), set(map(form, owners))
+    off, enrolled = 0.0, set(map(form, owners))
     for place, name in enumerate(names):
         listed = given.get(name, [])[:count]
         of_answer = [members[label] for label, _ in listed]
@@ -150,8 +131,6 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         exactly = owners[first[place, 0]] if best[place, 0] > limit else ""
         for row, who in enumerate((found, exactly)):
             right[row, place], wrong[row, place] = who and form(who) == forms[place], bool(who)
-        query = name, float(shares[1, place]), found, exactly, labels[nearest[place, 0]], float(scores[place, 0])
-        worst += [AuditedQuery(*query)] if shares[1, place] < 1 or found != exactly else []
     mated = np.array([form in enrolled for form in forms])
     rates = [AuditedRate.of(f"recall@{k}", share, np.ones(1)) for k, share in zip((1, count), shares, strict=True)]
     if mated.any():
@@ -159,10 +138,9 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         rates.append(AuditedRate.of("found exactly, lost", (right[1] & ~right[0])[mated], np.zeros(1)))
     if not mated.all():
         rates.append(AuditedRate.of("FPIR", *wrong[:, ~mated]))
-    worst.sort(key=lambda query: (query.found == query.found_exactly, query.recall, -query.nearest_score))
     held = len(set(persons)), len(rows), limit, "people" if labels is owners else "photographs"
     found_rates, unanswered = tuple(rates[count == 1 :]), len(names) - len(given)
-    return IndexAudit(store.name, *held, found_rates, unanswered, off, tuple(worst), tuple(notes))
+    return IndexAudit(store.name, *held, found_rates, unanswered, off, tuple(notes))
 
 
 def _answers(path: Path, queries: set[str]) -> Mapping[str, list[tuple[str, float]]]:
