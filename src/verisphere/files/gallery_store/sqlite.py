@@ -5,19 +5,17 @@ their photographs; `compact` writes a new file of rows, whose name the database 
 killed process leaves behind does not count, and the next writer removes it.
 
 SQLite needs files of its own beside the database, also to read. Where the disk is full or may not be written, the
-database is opened as immutable, or with its journal as a copy in memory. Such a reader compares the times and sizes of
-the files after each statement, so that nothing of a transaction that another process makes meanwhile is ever returned.
+database is opened as immutable, unless a journal holds changes. Such a reader compares the times and sizes of the files
+after each statement, so that nothing of a transaction that another process makes meanwhile is ever returned.
 """
 
 import errno
 import os
 import re
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 from weakref import finalize
 
@@ -25,7 +23,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from verisphere.files.disk import IN_MEMORY, regular
+from verisphere.files.disk import regular
 from verisphere.files.gallery_store.tables import Convert, Nearest, Tables
 from verisphere.score.top_k import best_people
 
@@ -34,7 +32,6 @@ JOURNAL = f"{DATABASE}-wal"
 _WAIT_S = 10.0
 _ROWS = re.compile(r"rows-[0-9]+\.f32")
 _NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_WRITE")  # the last is a quota's
-_MEANWHILE = "{}: another process has been writing to this gallery meanwhile; try again"
 _AT_ONCE = 1 << 14  # rows that are copied together
 
 
@@ -50,7 +47,6 @@ class SqliteStore(Tables):
     _to_read, _to_write = ("BEGIN",), ("BEGIN IMMEDIATE",)
     _database: Any = None
     _frozen: OSError | None = None  # why the database is only read, and read as it was
-    _since: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -75,36 +71,16 @@ class SqliteStore(Tables):
 
     def _open(self, may_freeze: bool = True) -> None:
         """Open the database; as it is now, and for reading alone, where its disk is full or may not be written."""
-        self._frozen, self._seen, path = None, (), self.folder / DATABASE
+        self._frozen, self._seen, address = None, (), (self.folder / DATABASE).absolute().as_uri()
         try:
-            self._connect(path.absolute().as_uri())
+            self._connect(address)
             self.select("SELECT count(*) FROM sqlite_schema")
         except OSError as error:
-            if not may_freeze:
+            since = self._signature()
+            if not may_freeze or since.get(JOURNAL, (0, 0))[1]:
                 raise
-            self._frozen, self._since = error, self._signature()
-            try:
-                self._freeze(path)
-            except (OSError, ValueError):
-                before, self._since = self._since, ()  # the next statement opens it anew
-                if self._signature() == before:
-                    raise
-                raise ValueError(_MEANWHILE.format(self.name)) from None
-
-    def _freeze(self, path: Path) -> None:
-        """Open the database as it is, or with its journal as a copy in memory."""
-        if not self._since[1]:
-            return self._connect(f"{path.absolute().as_uri()}?immutable=1")
-        with TemporaryDirectory(dir=IN_MEMORY) as copy:  # where SQLite may apply the journal
-            for file in (DATABASE, JOURNAL):
-                shutil.copyfile(self.folder / file, Path(copy, file))
-            self._connect(Path(copy, DATABASE).as_uri())
-            memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            with self._errors():
-                self._database.backup(memory)
-            self._database.close()
-            self._database = memory
-        return None
+            self._connect(f"{address}?immutable=1")
+            self._frozen, self._since = error, since
 
     def _connect(self, address: str) -> None:
         if self._database is not None:
@@ -117,10 +93,14 @@ class SqliteStore(Tables):
         for setting in ("trusted_schema = OFF", "secure_delete = ON", "synchronous = FULL", "foreign_keys = ON"):
             self.select(f"PRAGMA {setting}")
 
-    def _signature(self) -> tuple[int, ...]:
-        """What changes whenever another process writes to the database; the second number is the journal's size."""
-        (written, _), (begun, size) = map(_written, (self.folder / DATABASE, self.folder / JOURNAL))
-        return written, size, begun
+    def _signature(self) -> dict[str, tuple[int, int]]:
+        """When the database and its journal were written last, and their sizes."""
+        found = {}
+        for file in (DATABASE, JOURNAL):
+            with suppress(FileNotFoundError):
+                about = (self.folder / file).stat()
+                found[file] = about.st_mtime_ns, about.st_size
+        return found
 
     def writing(self) -> AbstractContextManager[None]:
         """A transaction of the only writer; see `Tables.writing`."""
@@ -137,7 +117,8 @@ class SqliteStore(Tables):
         finally:  # for an error may come of what was changed
             if self._frozen is not None and self._signature() != self._since:
                 self._open()
-                raise ValueError(_MEANWHILE.format(self.name))
+                text = "another process has been writing to this gallery meanwhile; try again"
+                raise ValueError(f"{self.name}: {text}")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -267,14 +248,6 @@ class SqliteStore(Tables):
         self._person[pairs[:, 0]] = pairs[:, 1]
         self._person[np.array(self.select("SELECT slot FROM removed WHERE slot >= 0"), np.int64).flatten()] = -1
         self._seen = state
-
-
-def _written(path: Path) -> tuple[int, int]:
-    """When a file was written last, in nanoseconds, and its bytes; zeros if there is none."""
-    with suppress(FileNotFoundError):
-        about = path.stat()
-        return about.st_mtime_ns, about.st_size
-    return 0, 0
 
 
 def _append(path: Path, first: int, rows: Float32[np.ndarray, "rows dim"]) -> None:
