@@ -431,6 +431,39 @@ def test_a_margin_lets_photographs_pass_that_are_hardly_nearer_to_another_person
     assert gallery.enrol(new, margin=0.2).photographs == 1
 
 
+def test_misses_are_measured_by_photographs_of_enrolled_people_each_looked_for_without_itself(gallery):
+    two_faces = Embeddings(np.eye(DIM, dtype=np.float32)[:2], identities=["two faces", "two faces"])
+    gallery.enrol(NewPhotographs.of(two_faces), accept_alarms=True)
+    gallery.enrol(NewPhotographs.of(people("single", 5, 1, seed=6)), accept_alarms=True)
+    gallery.enrol(NewPhotographs.of(people("gone", 2, 3, seed=7)), expires=date(2020, 1, 1))
+    single = people("single", 5, 1, seed=6)
+    rows = np.concatenate([ENROLLED.embeddings, two_faces.embeddings, single.embeddings]).astype(np.float64)
+    person = np.unique([*ENROLLED.identities, *two_faces.identities, *single.identities], return_inverse=True)[1]
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    scores, threshold = units @ units.T, gallery.threshold.threshold
+    np.fill_diagonal(scores, -np.inf)
+    right = np.array(
+        [
+            row[person == own].max() > max(threshold, row[person != own].max())
+            for row, own in zip(scores, person, strict=True)
+        ]
+    )
+    assert gallery.info().threshold == gallery.threshold  # a search is made on request alone
+    rate = gallery.info(found=True).threshold.identified
+    assert rate.total == 31
+    assert not right[90:92].any()
+    assert right[:90].reshape(30, 3).min(1).sum() <= rate.identified <= right[:90].reshape(30, 3).max(1).sum()
+    assert rate.identified < 31
+    assert str(rate) in gallery.info(found=True).text()
+
+
+def test_where_nobody_has_two_photographs_no_misses_are_measured(tmp_path):
+    empty = create_gallery(tmp_path / "door", strangers(), "1e-2")
+    assert empty.info(found=True).threshold is None
+    empty.enrol(NewPhotographs.of(people("single", 5, 1, seed=6)))
+    assert empty.info(found=True).threshold == empty.threshold
+
+
 def test_everybody_can_leave(gallery):
     gallery.remove([f"person{number:03}" for number in range(30)])
     assert gallery.info().text().startswith("Nobody is enrolled yet.")

@@ -571,6 +571,7 @@ def test_the_card_says_what_is_decided_by(door, keys):
     assert card["people"] == 8
     assert card["role"] == "read"
     assert "at most 1 in 100 strangers are found in this gallery of 8 people" in card["gallery"]
+    assert "; none of 8 probes of enrolled people were missed (at most " in card["gallery"]
     assert ("on trust" in card["gallery"], weak.endswith("that it was this one is taken on trust.")) == (False, True)
     assert card["pair"] == str(MODEL.thresholds[0])
     assert isinstance(card["limits"]["most_bytes"], int)  # a number of bytes, not 8388608.0

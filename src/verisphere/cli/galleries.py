@@ -221,8 +221,8 @@ def gallery_list(options: argparse.Namespace, gallery: "LivingGallery") -> Outco
 
 
 def gallery_info(options: argparse.Namespace, gallery: "LivingGallery") -> Outcome:
-    """Say what a gallery holds and promises."""
-    return gallery.info()
+    """Say what a gallery holds and promises, and how many enrolled people are missed, by their own photographs."""
+    return gallery.info(found=True)
 
 
 def gallery_compact(options: argparse.Namespace, gallery: "LivingGallery") -> str:

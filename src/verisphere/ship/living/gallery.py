@@ -27,7 +27,7 @@ from verisphere.models.gallery import Cohort, Searched
 from verisphere.score import unit_rows
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted
-from verisphere.ship.living.promise import KeptPromise, alarms
+from verisphere.ship.living.promise import KeptPromise, alarms, found_rate
 from verisphere.ship.living.records import Alarm, Enrolled, GalleryInfo, GalleryListing, NewPhotographs, PersonListed
 
 _AT_ONCE = 1 << 13  # rows of a transaction
@@ -181,17 +181,18 @@ class LivingGallery:
         )
         return GalleryListing(tuple(PersonListed(*row) for row in found))
 
-    def info(self) -> GalleryInfo:
-        """What the gallery holds and promises."""
+    def info(self, found: bool = False) -> GalleryInfo:
+        """What the gallery holds and promises; on request also how many people are found, which takes a search."""
         with self.store.reading():
             counts = {table: self.store.count(table) for table in ("people", "photographs", "strangers", "removed")}
-            promise = self.threshold if counts["people"] else None
-            expired, size = len(self._expired()), self.store.size()
+            promise, expired = self.threshold if counts["people"] else None, self._expired()
+            if promise is not None and found:
+                promise = replace(promise, identified=found_rate(self.store, expired))
             trusted = None in self.promise.enrolled
             return GalleryInfo(
                 self.store.name,
-                expired=expired,
-                size=size,
+                expired=len(expired),
+                size=self.store.size(),
                 origin=self.origin,
                 trusted=trusted,
                 threshold=promise,

@@ -9,11 +9,13 @@ from jaxtyping import Float32, Int64
 
 from verisphere.base.identity import folded
 from verisphere.base.provenance import check_same_origin
+from verisphere.base.seeds import numpy_generator
 from verisphere.base.trained_on import SharedWithTraining, name_digest
 from verisphere.base.vocabulary import ImageSource, Origin
 from verisphere.base.words import counted
 from verisphere.decide import (
     Far,
+    FoundRate,
     GalleryThreshold,
     Guarantee,
     TooFewComparisonsError,
@@ -31,6 +33,8 @@ from verisphere.score.top_k import best_people
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import NOTHING, Accepted, known_of, refuse_templates
 from verisphere.ship.living.records import Alarm
+
+_MEASURED, _COMPARED = 1_000, 1 << 27  # people by whom misses are measured, and comparisons with photographs
 
 
 @dataclass(frozen=True)
@@ -200,6 +204,33 @@ class KeptPromise:
         self.store.set_fact("promise", replace(promise, **about))
 
 
+def _compared(
+    store: Store, slots: Int64[np.ndarray, " some"], without: Sequence[int]
+) -> tuple[dict[int, float], dict[int, tuple[float, int, int]]]:
+    """Of photographs by their slots the highest score with others of their person, where there are others.
+
+    And that with anybody else, with the number of that person and the slot of the photograph; some people are omitted.
+    """
+    units = torch.from_numpy(store.rows(slots))
+    scores, persons, nearest = store.nearest(units, 2, without)
+    of_slot = dict(store.among("SELECT slot, person FROM photographs WHERE slot IN", slots.tolist()))
+    of_person: dict[int, list[int]] = {}
+    for person, slot in store.among(
+        "SELECT person, slot FROM photographs WHERE person IN", sorted({*of_slot.values()})
+    ):
+        of_person.setdefault(person, []).append(slot)
+    own, others = dict[int, float](), dict[int, tuple[float, int, int]]()
+    for place, slot in enumerate(slots.tolist()):
+        column = place, int(persons[place, 0] == of_slot[slot])
+        others[slot] = float(scores[column]), int(persons[column]), int(nearest[column])
+        rest = np.array([held for held in of_person[of_slot[slot]] if held != slot], np.int64)
+        if len(rest):
+            zeros = torch.zeros(len(rest), dtype=torch.int64)
+            rows = torch.from_numpy(store.rows(rest))
+            own[slot] = float(pair_scores(units[place : place + 1], zeros, torch.arange(len(rest)), rows).max())
+    return own, others
+
+
 def alarms(
     store: Store, slots: Int64[np.ndarray, " new"], margin: float = 0.0, expired: Sequence[int] = ()
 ) -> dict[int, Alarm]:
@@ -212,30 +243,31 @@ def alarms(
     """
     if not len(slots):
         return {}
-    threshold, units = KeptPromise(store).threshold.threshold, torch.from_numpy(store.rows(slots))
-    scores, persons, nearest = store.nearest(units, 2, expired)
-    joined = "SELECT slot, person, f.name, p.name FROM photographs f JOIN people p USING (person) WHERE slot IN"
-    about = {slot: (person, name, whose) for slot, person, name, whose in store.among(joined, slots.tolist())}
-    of_person: dict[int, list[int]] = {}
-    people = sorted({person for person, *_ in about.values()})
-    for person, slot in store.among("SELECT person, slot FROM photographs WHERE person IN", people):
-        of_person.setdefault(person, []).append(slot)
-    excess, seen = dict[int, float](), dict[int, int]()  # and the photograph of the other person
-    near: dict[int, tuple[int, float, float | None]] = {}
-    for place, slot in enumerate(slots.tolist()):
-        person = about[slot][0]
-        column = int(persons[place, 0] == person)
-        other, score = int(persons[place, column]), float(scores[place, column])
-        rest = np.array([held for held in of_person[person] if held != slot], np.int64)
-        own = None
-        if len(rest):
-            rows = torch.from_numpy(store.rows(rest))
-            zeros = torch.zeros(len(rest), dtype=torch.int64)
-            own = float(pair_scores(units[place : place + 1], zeros, torch.arange(len(rest)), rows).max())
-        excess[slot] = score - (threshold if own is None else own + margin)
-        seen[slot] = int(nearest[place, column])
-        near[slot] = other, score, own
-    stopped = [slot for slot in near if 0 < excess[slot] >= excess.get(seen[slot], 0.0)]
-    others = sorted({near[slot][0] for slot in stopped})
-    names = dict(store.among("SELECT person, name FROM people WHERE person IN", others))
-    return {slot: Alarm(*about[slot][1:], names[near[slot][0]], *near[slot][1:]) for slot in stopped}
+    threshold = KeptPromise(store).threshold.threshold
+    own, others = _compared(store, slots, expired)
+    excess = {slot: score - (own[slot] + margin if slot in own else threshold) for slot, (score, *_) in others.items()}
+    stopped = [slot for slot, (*_, seen) in others.items() if 0 < excess[slot] >= excess.get(seen, 0.0)]
+    joined = "SELECT slot, f.name, p.name FROM photographs f JOIN people p USING (person) WHERE slot IN"
+    about = {slot: names for slot, *names in store.among(joined, stopped)}
+    people = sorted({others[slot][1] for slot in stopped})
+    names = dict(store.among("SELECT person, name FROM people WHERE person IN", people))
+    return {slot: Alarm(*about[slot], names[others[slot][1]], others[slot][0], own.get(slot)) for slot in stopped}
+
+
+def found_rate(store: Store, expired: Sequence[int]) -> FoundRate | None:
+    """How many enrolled people are found by one of their photographs in the gallery without it, within `reading`.
+
+    One photograph is drawn of each person who has two, of at most 1,000 people, and of fewer where photographs are very
+    many. None where nobody has two; nobody whose consent has expired counts.
+    """
+    several = "SELECT person FROM photographs GROUP BY person HAVING count(*) > 1"
+    held = store.select(f"SELECT slot, person FROM photographs WHERE person IN ({several}) ORDER BY slot")
+    slot, person = np.array(held, np.int64).reshape(-1, 2)[~np.isin([person for _, person in held], expired)].T
+    if not len(slot):
+        return None
+    drawn = slot[one_probe_each(np.unique(person, return_inverse=True)[1], seed=0)]
+    most = min(_MEASURED, -(-_COMPARED // store.count("photographs")))
+    own, others = _compared(store, np.sort(numpy_generator(0).permutation(drawn)[:most]), expired)
+    threshold = KeptPromise(store).threshold.threshold
+    found = sum(score > max(threshold, others[one][0]) for one, score in own.items())
+    return FoundRate.of("the gallery's own photographs, each looked for without itself", found, len(own))

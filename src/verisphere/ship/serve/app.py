@@ -112,7 +112,7 @@ def make_app(desk: Desk, keys: Keys | None = None, counts: Path | None = None) -
 
     @app.get("/v1/card", summary="What is decided by, and for whom", **asked)
     async def card(request: Request) -> Card:
-        info, file = await desk.ask(desk.gallery.info), desk.model.folder / CARD
+        info, file = await desk.ask(desk.info), desk.model.folder / CARD
         return Card(
             model=desk.model.name,
             model_card=file.read_text("utf-8") if file.is_file() else "",

@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from verisphere.base.vocabulary import quietly
-from verisphere.decide import Far, GalleryThreshold, GuaranteedThreshold
+from verisphere.decide import Far, FoundRate, GalleryThreshold, GuaranteedThreshold
 from verisphere.files.errors import fault_of
 from verisphere.images.decode import decode
 from verisphere.models.folder import Model
@@ -25,7 +25,7 @@ from verisphere.ship.deciding import ByGallery
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces
 from verisphere.ship.living.enrolment import png
 from verisphere.ship.living.gallery import LivingGallery
-from verisphere.ship.living.records import NewPhotographs
+from verisphere.ship.living.records import GalleryInfo, NewPhotographs
 from verisphere.ship.notes import (
     notes_on_model,
     notes_on_origin,
@@ -166,9 +166,21 @@ class Desk:
             self.pair = self.model.threshold(self.far)
             self._sealed = sealed_origin(self.model)
             self._rests(self.pair)
+        self._measured_at: float | None = None
+        self._found: FoundRate | None = None
         self._decoding, self._storing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._embedded = Batches(self._embed, self.limits.batch)
         self._identified = Batches(self._identify, self.limits.batch, self._storing)
+
+    def info(self) -> GalleryInfo:
+        """The gallery's figures; how many people are found is measured anew where the threshold has changed."""
+        info = self.gallery.info()
+        if info.threshold is None:
+            return info
+        if self._measured_at != info.threshold.threshold:
+            measured = self.gallery.info(found=True).threshold
+            self._measured_at, self._found = info.threshold.threshold, measured and measured.identified
+        return replace(info, threshold=replace(info.threshold, identified=self._found))
 
     async def photograph(self, content: bytes) -> Photograph:
         """The most central face of a photograph, embedded together with those of other requests."""
