@@ -41,7 +41,6 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LIMITS = {
     "most-bytes": "most bytes of a photograph (8388608)",
     "most-pixels": "most pixels of a photograph (25000000)",
-    "most-faces": "most faces on a photograph (8)",
     "rate": "requests a second of one key, of which as many as in ten seconds may come at once (20)",
     "seconds": "longest time of an answer (10)",
     "concurrent": "requests that are answered at the same time (64)",

@@ -85,7 +85,7 @@ def make_app(desk: Desk, keys: Keys | None = None, counts: Path | None = None) -
     @app.post("/v1/identify", summary="Who of the gallery is on a photograph?", **asked)
     async def identify(photograph: Sent, request: Request) -> Decision:
         (sent_one,) = await sent(photograph)
-        return counted("/v1/identify", await desk.identify(sent_one, request.state.holder.may("enrol")))
+        return counted("/v1/identify", await desk.identify((sent_one, request.state.holder.may("enrol"))))
 
     @app.post("/v1/enrol", summary="Enrol a photograph of a person", **asked)
     async def enrol(

@@ -170,7 +170,7 @@ class Desk:
         self._found: FoundRate | None = None
         self._decoding, self._storing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._embedded = Batches(self._embed, self.limits.batch)
-        self._identified = Batches(self._identify, self.limits.batch, self._storing)
+        self.identify = Batches(self._identify, self.limits.batch, self._storing)
 
     def info(self) -> GalleryInfo:
         """The gallery's figures; how many people are found is measured anew where the threshold has changed."""
@@ -202,8 +202,6 @@ class Desk:
             refusal = (413, "too_large") if reason.endswith("allowed)") else (422, "no_image")
             raise Refused(*refusal, reason) from None
         (face,) = self.find([pixels], ["photograph"])
-        if face.faces > self.limits.most_faces:
-            raise Refused(422, "many_faces", f"{face.faces} faces; at most {self.limits.most_faces} may be on it")
         if face.pixels is None:
             raise Refused(422, "no_face", face.reason)
         return face
@@ -232,14 +230,8 @@ class Desk:
         verdict: Verdict = "same" if score > threshold.threshold else "different"
         return Decision(verdict=verdict, score=score, **rests)
 
-    async def identify(self, photograph: Photograph, everybody: bool) -> Decision:
-        """Who is on a photograph, as `verisphere gallery identify` decides; on request also who is near it.
-
-        Photographs of requests that wait are looked for together.
-        """
-        return await self._identified((photograph, everybody))
-
     def _identify(self, asked: Sequence[tuple[Photograph, bool]]) -> list[Decision]:
+        """Who is on each photograph, as `verisphere gallery identify` decides; on request also who is near it."""
         self.counted("batch_searches", float(len(asked)))
         with self.gallery.store.reading():
             threshold = self.gallery.threshold

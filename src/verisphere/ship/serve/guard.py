@@ -38,7 +38,6 @@ _SAFE = {
 
 #: Each may do what those before it may: compare and find; enrol, and see who is near; remove.
 Role = Literal["read", "enrol", "admin"]
-FORMAT = "verisphere keys 1"
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Key:
 class Keys:
     """The content of a file of keys."""
 
-    format: str
+    format: Literal["verisphere keys 1"]
     keys: tuple[Key, ...]
 
     def holder(self, key: str) -> Key | None:
@@ -74,8 +73,8 @@ def read_keys(path: Path) -> Keys:
     content = read_json_file(path)
     with errors_naming(path):
         keys = from_json(Keys, content)
-        if keys.format != FORMAT or not keys.keys:
-            raise ValueError(f"format {shown(keys.format)}, {len(keys.keys)} keys; expected {FORMAT!r}, and a key")
+        if not keys.keys:
+            raise ValueError("keys must have a key, and is empty")
         for entry in keys.keys:
             if not re.fullmatch("[0-9a-f]{64}", entry.sha256):
                 raise ValueError(f"sha256 of {shown(entry.name)} must be 64 digits 0 to 9 or a to f")
@@ -90,7 +89,6 @@ class Limits:
 
     most_bytes: int = 8 << 20
     most_pixels: int = 25_000_000
-    most_faces: int = 8
     rate: float = 20.0
     seconds: float = 10.0
     concurrent: int = 64
