@@ -174,7 +174,9 @@ def test_a_gallery_on_a_disk_that_may_not_be_written_is_searched(act: Act, world
         reader.enrol(NewPhotographs.of(people("guest", 5, 2, seed=5)))  # now that it may be written
         assert reader.info().people == 35
         reader.store.close()
-        assert [one.name for one in found(disk / "copy").listing().people if one.name.startswith("late")] == ["late000"]
+        late = found(disk / "copy")
+        assert [one.name for one in late.listing().people if one.name.startswith("late")] == ["late000"]
+        late.store.close()
 
 
 @pytest.mark.slow
