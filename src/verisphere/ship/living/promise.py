@@ -248,10 +248,11 @@ def alarms(
     excess = {slot: score - (own[slot] + margin if slot in own else threshold) for slot, (score, *_) in others.items()}
     stopped = [slot for slot, (*_, seen) in others.items() if 0 < excess[slot] >= excess.get(seen, 0.0)]
     joined = "SELECT slot, f.name, p.name FROM photographs f JOIN people p USING (person) WHERE slot IN"
-    about = {slot: names for slot, *names in store.among(joined, stopped)}
+    about = {slot: (photograph, person) for slot, photograph, person in store.among(joined, stopped)}
     people = sorted({others[slot][1] for slot in stopped})
     names = dict(store.among("SELECT person, name FROM people WHERE person IN", people))
-    return {slot: Alarm(*about[slot], names[others[slot][1]], others[slot][0], own.get(slot)) for slot in stopped}
+    found = {slot: (names[other], score, own.get(slot)) for slot, (score, other, _) in others.items() if slot in about}
+    return {slot: Alarm(*about[slot], *found[slot]) for slot in stopped}
 
 
 def found_rate(store: Store, expired: Sequence[int]) -> FoundRate | None:

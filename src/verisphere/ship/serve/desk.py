@@ -179,7 +179,7 @@ class Desk:
             return info
         if self._measured_at != info.threshold.threshold:
             measured = self.gallery.info(found=True).threshold
-            self._measured_at, self._found = info.threshold.threshold, measured and measured.identified
+            self._measured_at, self._found = info.threshold.threshold, measured.identified if measured else None
         return replace(info, threshold=replace(info.threshold, identified=self._found))
 
     async def photograph(self, content: bytes) -> Photograph:
