@@ -251,8 +251,11 @@ def alarms(
     about = {slot: (photograph, person) for slot, photograph, person in store.among(joined, stopped)}
     people = sorted({others[slot][1] for slot in stopped})
     names = dict(store.among("SELECT person, name FROM people WHERE person IN", people))
-    found = {slot: (names[other], score, own.get(slot)) for slot, (score, other, _) in others.items() if slot in about}
-    return {slot: Alarm(*about[slot], *found[slot]) for slot in stopped}
+    found = dict[int, Alarm]()
+    for slot in stopped:
+        score, other, _ = others[slot]
+        found[slot] = Alarm(*about[slot], names[other], score, own.get(slot))
+    return found
 
 
 def found_rate(store: Store, expired: Sequence[int]) -> FoundRate | None:
