@@ -457,6 +457,13 @@ def test_misses_are_measured_by_photographs_of_enrolled_people_each_looked_for_w
     assert str(rate) in gallery.info(found=True).text()
 
 
+def test_no_misses_are_measured_by_rows_that_may_have_crossed_a_bridge(gallery):
+    gallery.store.set_fact("migrations", 1)
+    assert gallery.info(found=True).threshold == gallery.threshold
+    gallery.store.change("UPDATE photographs SET image = ?", [(b"kept, and so embedded anew",)])
+    assert gallery.info(found=True).threshold.identified.total == 30
+
+
 def test_where_nobody_has_two_photographs_no_misses_are_measured(tmp_path):
     empty = create_gallery(tmp_path / "door", strangers(), "1e-2")
     assert empty.info(found=True).threshold is None

@@ -262,8 +262,11 @@ def found_rate(store: Store, expired: Sequence[int]) -> FoundRate | None:
     """How many enrolled people are found by one of their photographs in the gallery without it, within `reading`.
 
     One photograph is drawn of each person who has two, of at most 1,000 people, and of fewer where photographs are very
-    many. None where nobody has two; nobody whose consent has expired counts.
+    many. None where nobody has two, and where rows may have been carried over, which are more alike than a new photograph
+    by the new model is to them. Nobody whose consent has expired counts.
     """
+    if store.fact("migrations") and store.select("SELECT 1 FROM photographs WHERE image IS NULL LIMIT 1"):
+        return None
     several = "SELECT person FROM photographs GROUP BY person HAVING count(*) > 1"
     held = store.select(f"SELECT slot, person FROM photographs WHERE person IN ({several}) ORDER BY slot")
     slot, person = np.array(held, np.int64).reshape(-1, 2)[~np.isin([person for _, person in held], expired)].T
