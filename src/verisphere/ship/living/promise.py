@@ -262,8 +262,8 @@ def found_rate(store: Store, expired: Sequence[int]) -> FoundRate | None:
     """How many enrolled people are found by one of their photographs in the gallery without it, within `reading`.
 
     One photograph is drawn of each person who has two, of at most 1,000 people, and of fewer where photographs are very
-    many. None where nobody has two, and where rows may have been carried over, which are more alike than a new photograph
-    by the new model is to them. Nobody whose consent has expired counts.
+    many; nobody whose consent has expired counts. None where nobody has two, and where rows may have been carried over:
+    they are more alike than a photograph by the new model is to them.
     """
     if store.fact("migrations") and store.select("SELECT 1 FROM photographs WHERE image IS NULL LIMIT 1"):
         return None
