@@ -14,6 +14,7 @@ RENAMED = {
     "render": "verisphere data render",
     "distill": "verisphere train RECIPE --distill.teachers [MODEL]",
     "gate check": "verisphere gallery enrol GALLERY IMAGES --gate FILE",
+    "gallery review": "verisphere calibrate STRANGERS --gallery PEOPLE --fpir F --review PAGE",
     "clean --recipe": "verisphere clean loop RECIPE",
     **{f"clean {verb} --cosine": "--threshold" for verb in ("duplicates", "overlap")},
     "clean duplicates --image-cosine": "--image-threshold",
