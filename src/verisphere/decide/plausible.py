@@ -186,8 +186,12 @@ def reordered(
 
 
 def _more(one: SampledScores, other: SampledScores, paired: bool) -> bool:
-    """Whether one sample is better than another beyond chance: a sign test over people, or by bounds of TAR and AUC."""
-    if one.tar <= other.tar:
+    """Whether one sample is better than another beyond chance: a sign test over people, or by bounds of TAR and AUC.
+
+    The AUC has to be higher too: where few impostors are more alike than all others, the TAR of right labels is below
+    that of chance.
+    """
+    if one.tar <= other.tar or one.auc <= other.auc:
         return False
     if paired:
         gained, lost = (int((first > second).sum()) for first, second in

@@ -220,8 +220,8 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
             reason += f", which is under the identity {person}, but this one is under {pack.identities[position]}"
         (faults if is_fault else notes).append(pack.fault(position, reason))
     stretched, about_sizes = _sizes(pack, sizes)
-    people = len(people_of(pack.identities))
-    return SetFaults(form.name, str(path), len(pack), people, (*faults, *stretched), (*notes, *about_sizes))
+    counts = len(pack), len(people_of(pack.identities))
+    return SetFaults(form.name, str(path), *counts, (*faults, *stretched), (*notes, *about_sizes), decided())
 
 
 # --- images ---
