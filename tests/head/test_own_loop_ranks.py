@@ -107,6 +107,15 @@ def parametrised_centers() -> str:
     return refusal(lambda: wrapped(*batch(0)).backward())
 
 
+def ignored_centers(of_head: bool) -> str:
+    """What is refused where DDP was told to ignore the centers: of the head, or of the model that it wraps."""
+    network = Network(Dense(), AdaFace())
+    part, name = (network.head, "centers") if of_head else (network, "head.centers")
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(part, [name])
+    wrapped = DistributedDataParallel(network, find_unused_parameters=True)
+    return refusal(lambda: wrapped(*batch(0)).backward())
+
+
 class Joined(ClassLoss):
     """A user's own loss that runs another one, and says nothing of it but its terms."""
 
@@ -211,6 +220,8 @@ def work() -> dict:
         "sampled evaluated": inside_ddp(Sampled(0.5, Dense()), unused=False, training=False),
         "sharded evaluated": inside_ddp(Sharded(Streamed()), unused=False, training=False),
         "parametrised": parametrised_centers(),
+        "ignored by the head": ignored_centers(of_head=True),
+        "ignored by the model": ignored_centers(of_head=False),
         "own terms": own_terms(),
         "centers alone": centers_alone(),
         "gradients": backbone_gradients(),
@@ -267,6 +278,11 @@ def test_in_evaluation_mode_sampled_classes_are_all_and_shards_are_still_refused
 
 def test_parametrised_centers_inside_ddp_are_recognised(of_ranks):
     assert all("a head with AdaFace is inside DDP" in result["parametrised"] for result in of_ranks)
+
+
+def test_centers_are_ignored_by_ddp_only_where_the_wrapped_model_says_so(of_ranks):
+    assert all("a head with AdaFace is inside DDP" in result["ignored by the head"] for result in of_ranks)
+    assert all(result["ignored by the model"] == "" for result in of_ranks)
 
 
 def test_an_own_loss_inside_ddp_depends_on_what_its_terms_depend_on(of_ranks):

@@ -176,9 +176,9 @@ def _wrapper(head: nn.Module) -> str | None:
     if model is None:
         return None
     # by their names, since centers that are parametrised are computed from another parameter
-    named = (parameter for name, parameter in head.named_parameters() if not name.startswith("loss."))
-    centers = {id(parameter) for parameter in named if not getattr(parameter, "_ddp_ignored", False)}
-    return "DDP" if any(id(parameter) in centers for parameter in model.parameters()) else None
+    centers = {id(parameter) for name, parameter in head.named_parameters() if not name.startswith("loss.")}
+    averaged = (*model._module_parameters, *model._delay_all_reduce_params)  # without those that it is told to ignore
+    return "DDP" if any(id(parameter) in centers for parameter in averaged) else None
 
 
 def check_repeated(loss: ClassLoss, draws: bool) -> None:
