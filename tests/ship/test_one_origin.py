@@ -118,8 +118,8 @@ def _identified(one: Path, two: Path, folder: Path) -> object:
     return found
 
 
-def _figures(one: Path, two: Path, folder: Path) -> None:
-    evaluate_all_pairs(two, Options(["0.5"])).write_json(folder / "figures.json")
+def _figures(one: Path, two: Path, folder: Path, calibration: Path | None = None) -> None:
+    evaluate_all_pairs(two, Options(["0.5"], calibration=calibration)).write_json(folder / "figures.json")
     check_same(folder / "model", read_embeddings(one).origin, None, None, [folder / "figures.json"], False)
 
 
@@ -186,6 +186,7 @@ WITH_AN_UNKNOWN: dict[str, Callable[[Path, Path, Path], object]] = {
     ),
     "two checks": lambda one, two, plain: calibrate(plain, ["0.2"], "expected", checks=[one, two]),
     "export --calibration": _exported,
+    "export --evaluation, its one threshold": lambda one, two, plain: _figures(one, plain, plain.parent, two),
     "calibrate --gallery --cohort": lambda one, two, plain: _of_gallery(one, plain, rule="s", cohort=_renamed(two)),
     "calibrate --gallery --probes": lambda one, two, plain: _of_gallery(one, plain, probes=read_embeddings(two)),
     "two galleries": lambda one, two, plain: evaluate_galleries(

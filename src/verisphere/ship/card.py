@@ -50,6 +50,7 @@ class Figures:
     accuracy: ShownAccuracy | None
     one_threshold: tuple[OneThreshold, ...] | None
     implausible: tuple[str, ...] = ()
+    calibration: EvaluatedFile | None = None
 
     def __post_init__(self) -> None:
         for point in self.operating_points:
@@ -57,8 +58,8 @@ class Figures:
 
     @property
     def made_by_models(self) -> tuple[EvaluatedFile, ...]:
-        """The files of embeddings and scores, without the lists of what is compared."""
-        return tuple(source for source in self.sources if not source.is_list)
+        """The files of embeddings and scores, without the lists of what is compared; the file of the one threshold."""
+        return tuple(source for source in (*self.sources, self.calibration) if source and not source.is_list)
 
 
 def _check_target(point: OperatingPoint) -> None:
@@ -176,7 +177,7 @@ def unrecorded_pixels(calibrated: Calibration | None, figures: Mapping[str, Figu
     """The checks and evaluations of an earlier version, whose pixels were not compared."""
     checks = [] if calibrated is None else [each for each in calibrated.checks if each.source != calibrated.source]
     origins = [(check.source.file, check.origin) for check in checks]
-    origins += [(source.file, source.origin) for figure in figures.values() for source in figure.sources]
+    origins += [(source.file, source.origin) for figure in figures.values() for source in figure.made_by_models]
     if old := list(dict.fromkeys(plain(file) for file, origin in origins if unrecorded(origin))):
         yield f"**Pixels were not compared**: {', '.join(old)} {'was' if len(old) == 1 else 'were'} {UNRECORDED}."
 
