@@ -72,7 +72,7 @@ class Check:
         skipped: domains that were skipped because they have no genuine or no impostor comparison.
         lacking: missing kinds, `genuine` or `impostor`, of the whole file.
         shared_people: number of people of the file who have the name of a person of the calibration file; None if one
-        shared_people: number of people of the file who have the name of a person of the calibration file.
+            of both names no people.
         far_over_people: at each threshold, the FAR over redrawn people of all comparisons (as `""`) and of each domain
             whose FAR is above the target by its binomial bounds; empty if the file names no people.
         unsure: where an FRR is promised too, how all comparisons are answered at each threshold.
