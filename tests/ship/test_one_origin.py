@@ -32,7 +32,8 @@ from verisphere.ship.card import gallery_section, read_figures
 from verisphere.ship.deciding import Choice
 from verisphere.ship.export import Results, check_same
 from verisphere.ship.face_search import aligned_faces
-from verisphere.ship.identify import identify
+from verisphere.ship.identify import identify, identify_each
+from verisphere.ship.notes import notes_on_model
 from verisphere.ship.pixels import Told
 from verisphere.study.clean.same_person.overlap import find_overlap, open_people
 
@@ -292,6 +293,24 @@ def test_a_calibration_is_not_said_to_hide_how_its_own_file_was_made(tmp_path, c
     assert "its check on plain.npz: nothing in it says how it was made" in record.getMessage()
 
 
+def test_crops_of_another_detector_are_said_first_of_rows_and_of_two_photographs(tmp_path):
+    ours, other = rows(tmp_path / "ours.npz", OURS, 0), rows(tmp_path / "other.npz", OTHERS["detector"][0], 1)
+    plain = rows(tmp_path / "plain.npz", replace(OURS, alignment=None), 2)
+    choice, words = (
+        Choice(accept_pair_threshold=True),
+        "made otherwise (detector MTCNN against SCRFD): the crops differ",
+    )
+    for calibrated, gallery, told in ((ours, plain, True), (plain, ours, True), (plain, plain, False)):
+        thresholds = calibrate(calibrated, ["0.2"], "expected").thresholds
+        model = Model(tmp_path / "model", "test", Sums().eval(), OURS.model, False, "arcface_112x112", thresholds)
+        found = identify_each(other, gallery, model, aligned_faces((4, 4)), choice)
+        assert any(words in note for note in found.notes) == told
+    find = aligned_faces((4, 4), ("arcface_112x112 by MTCNN", "arcface_112x112 by SCRFD"))
+    assert f"Photographs were {words}, and so may the rates." in notes_on_model(
+        model, thresholds[0], False, find, plain, None
+    )
+
+
 # --- one file, adopted twice ---
 
 
@@ -399,6 +418,9 @@ def test_crops_of_another_template_are_refused_where_no_calibration_records_one(
     few = ["--fpir", "0.3", "--guarantee", "expected", "--accept-implausible"]
     assert main(["gallery", "create", gallery, "--strangers", own, *few]) == 0
     probe, out = f"{faces}/p0/0.png", str(twice[1] / "out")
+    assert main(["gallery", "enrol", gallery, faces, "--model", model, "--aligned", "--person", "Ann"]) == 0
+    of_rows = ["gallery", "identify", gallery, own, "--model", model, "--each", f"{out}.csv"]
+    assert main(of_rows) == 0, "rows and a gallery show no photograph, for which a template would have to be known"
     record = {"format": 1, "drawn": None, "alignment": "mine by MTCNN"}
     (twice[1] / "faces" / "images.json").write_text(json.dumps(record))
     (twice[1] / "faces" / "p0" / "images.json").write_text(json.dumps(record))

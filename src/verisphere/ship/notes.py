@@ -60,6 +60,10 @@ def notes_on_model(
     notes = [untied, threshold.warning(), weak, drawn, trusted]
     for made in (origin, *enrolled):
         notes += notes_on_origin(model, find, calibration, made, "calibrate")
+    first, *others = origins_of(model, find)
+    notes += [
+        f"photographs were {_made_otherwise(differing)}" for one in others if (differing := first.differences(one))
+    ]
     return tuple(sentence(note) for note in dict.fromkeys(notes) if note)
 
 
@@ -113,9 +117,12 @@ def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | 
         hint = f"{verb} with what this model is given now"
         check_same_origin(f"{model.folder} embeds these photographs", own, file, origin, hint, but=("detector",))
         if differing := origin.differences(own):
-            crops = "the crops differ, and so may the rates"
-            notes.append(f"the file {file.name} was made otherwise ({', '.join(differing)}): {crops}")
+            notes.append(f"the file {file.name} was {_made_otherwise(differing)}")
     return notes
+
+
+def _made_otherwise(differing: Sequence[str]) -> str:
+    return f"made otherwise ({', '.join(differing)}): the crops differ, and so may the rates"
 
 
 def refuse_drawn(model: Model, calibrated_on: ImageSource | None, accept_drawn: bool) -> str:
