@@ -1,6 +1,7 @@
 """Embeddings files of a suite: used again only where the model, the way and the images are those of before."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,15 +9,16 @@ import pytest
 from PIL import Image
 
 from verisphere.backbones import Pixels
+from verisphere.base.trained_on import TrainedOn, name_digests
 from verisphere.base.vocabulary import Embeddings, ImageSource
 from verisphere.files.embeddings import read_embeddings
 from verisphere.images.detect.alignment import TEMPLATES
 from verisphere.images.packs.image_files import image_files
 from verisphere.measure.suite.embedding import EmbedOnce
-from verisphere.measure.suite.images import SetImages
+from verisphere.measure.suite.images import SetFaces, SetImages
 from verisphere.models.embed import EmbeddingModel
 
-MODEL = EmbeddingModel(Pixels(4), sha256="a" * 64)
+MODEL = EmbeddingModel(Pixels(4), sha256="a" * 64, trained_on=TrainedOn.unknown("nothing is recorded"))
 
 
 @pytest.fixture
@@ -138,3 +140,29 @@ def test_a_loose_crop_is_aligned_by_its_points(photos: Callable[..., SetImages],
     assert exact.embedded == 3  # equal bytes with other points are other images
     assert np.allclose(rows[:2], whole[:2], atol=1e-2)
     assert np.allclose(rows[2][:, :100], whole[2][:, 8:108], atol=1e-2)
+
+
+def test_loose_crops_have_the_template_to_which_they_are_aligned(photos: Callable[..., SetImages], tmp_path: Path):
+    points = np.stack([TEMPLATES["arcface_112x112"].points] * 3)
+    for size, template in (((112, 112), "arcface_112x112"), ((112, 96), "sphereface_112x96")):
+        faces = SetFaces(photos(points), size)
+        assert faces.source.template == template
+        assert faces.template.size == size
+    assert SetFaces(photos(), (112, 112)).source.template is None
+    other = replace(MODEL, template="mine")
+    with pytest.raises(ValueError, match="loose: its faces are aligned to arcface_112x112, but the model takes mine"):
+        EmbedOnce(other, tmp_path / "out").write("loose", photos(points))
+    EmbedOnce(other, tmp_path / "out").write("aligned", photos())
+
+
+def test_a_file_is_made_anew_where_more_is_known_of_the_training(photos: Callable[..., SetImages], tmp_path: Path):
+    unknown = replace(MODEL, trained_on=TrainedOn.unknown("a copy says nothing"))
+    path = EmbedOnce(unknown, tmp_path / "out").write("set", photos())
+    digests = read_embeddings(path).in_training.digests
+    known = replace(MODEL, trained_on=TrainedOn(name_digests(["x"]), np.sort(digests[:1])))
+    EmbedOnce(known, tmp_path / "out").write("set", photos())
+    shared = read_embeddings(path).shared_with_training
+    assert (shared.people, shared.images, shared.gap) == (1, 1, "")
+    again = EmbedOnce(known, tmp_path / "out")
+    again.write("set", photos())
+    assert again.embedded == 0

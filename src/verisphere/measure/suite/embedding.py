@@ -42,6 +42,7 @@ class EmbedOnce:
     def write(self, name: str, images: SetImages) -> Path:
         """The embeddings file of these images, `name`.npz; an equal file of an earlier run is used unchanged."""
         path, record = self.folder / f"{name}.npz", self.folder / f"{name}.images.txt"
+        self._faces(images).source.check_template(self.model.template, name)
         keys: list[bytes] = []
         parts = ranges(len(images), _AT_ONCE)
         for part in self.progress(parts, f"reading {name}", len(parts)):
@@ -72,7 +73,7 @@ class EmbedOnce:
 
     def _equal(self, path: Path, record: Path, text: str, images: SetImages) -> bool:
         """Whether an earlier run embedded the same images by the same model in the same way."""
-        origin = origin_of(self.model, self.flip, self.precision, "", images.source)
+        origin = origin_of(self.model, self.flip, self.precision, "", self._faces(images).source)
         if origin is None or not path.is_file():
             return False
         try:
@@ -83,7 +84,11 @@ class EmbedOnce:
             return False
         before = earlier.origin
         made_alike = before is not None and before.preprocessing is not None and not before.differences(origin)
-        return listed == text and made_alike and _columns(earlier) == _columns(self._named(images, earlier.embeddings))
+        return (
+            listed == text
+            and made_alike
+            and _columns(earlier) == _columns(self._named(images, earlier.embeddings, _digests(earlier)))
+        )
 
     def _embeddings(self, name: str, keys: list[bytes], images: SetImages) -> Embeddings:
         """The embeddings of a set: new images from the model, the others from the files that have them."""
@@ -94,7 +99,7 @@ class EmbedOnce:
         rows = np.empty((len(keys), self.model.backbone.embedding_size), np.float32)
         digests = np.zeros(len(keys), np.int64)
         if first:
-            new = SetFaces(images, self.model.backbone.input_size).select(list(first.values()))
+            new = self._faces(images).select(list(first.values()))
             if images.points is None:
                 warn_if_unaligned(new)
             made = embed(
@@ -120,20 +125,23 @@ class EmbedOnce:
             rows[wanted], digests[wanted] = earlier.embeddings[chosen], _digests(earlier)[chosen]
         self.embedded += len(first)
         self.reused += len(keys) - len(first)
-        origin = origin_of(self.model, self.flip, self.precision, name, images.source)
-        named, record = self._named(images, rows), self.model.trained_on
-        known = None if record is None else record.rows(named.identities, digests, named.names_rule)
-        return replace(named, origin=origin, in_training=known)
+        origin = origin_of(self.model, self.flip, self.precision, name, self._faces(images).source)
+        return replace(self._named(images, rows, digests), origin=origin)
 
-    @staticmethod
-    def _named(images: SetImages, rows: np.ndarray) -> Embeddings:
-        return Embeddings(
+    def _faces(self, images: SetImages) -> SetFaces:
+        return SetFaces(images, self.model.backbone.input_size)
+
+    def _named(self, images: SetImages, rows: np.ndarray, digests: np.ndarray) -> Embeddings:
+        named = Embeddings(
             rows,
             np.array(images.names),
             np.array(images.identities),
             None if images.domains is None else np.array(images.domains),
             templates=None if images.templates is None else np.array(images.templates),
         )
+        record = self.model.trained_on
+        known = None if record is None else record.rows(named.identities, digests, named.names_rule)
+        return replace(named, in_training=known)
 
 
 def _digests(embeddings: Embeddings) -> np.ndarray:
@@ -142,6 +150,10 @@ def _digests(embeddings: Embeddings) -> np.ndarray:
     return np.zeros(len(embeddings), np.int64) if known is None or known.digests is None else known.digests
 
 
-def _columns(embeddings: Embeddings) -> list[list[str] | None]:
-    columns = embeddings.names, embeddings.identities, embeddings.domains, embeddings.templates
-    return [None if column is None else column.tolist() for column in columns]
+def _columns(embeddings: Embeddings) -> list[object]:
+    """What an equal file has beside its rows and its origin."""
+    columns = [embeddings.names, embeddings.identities, embeddings.domains, embeddings.templates]
+    known = embeddings.in_training
+    columns += [] if known is None else [known.people, known.images]
+    of_training = None if known is None else (known.named, known.gap)
+    return [*(None if column is None else column.tolist() for column in columns), of_training]

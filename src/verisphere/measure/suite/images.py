@@ -5,7 +5,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,12 @@ import torch
 from jaxtyping import Float64, Int64, UInt8
 from torch import Tensor
 
+from verisphere.base.provenance import GIVEN_LANDMARKS
 from verisphere.base.vocabulary import ImageSource, printable
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.json_values import shown
 from verisphere.images.decode import decode_quietly, quiet_decoders
-from verisphere.images.detect.alignment import align, resized, template_named
+from verisphere.images.detect.alignment import TEMPLATES, align, resized
 from verisphere.images.faces import Faces
 from verisphere.images.packs.image_files import ImageFiles, image_files
 from verisphere.images.photos import fitted
@@ -62,12 +63,16 @@ class SetFaces(Faces):
     def __init__(self, images: SetImages, size: tuple[int, int]) -> None:
         self.set, self.size = images, size
         self.names, self.identities, self.domains = images.names, images.identities, images.domains
-        self.template = resized(template_named("arcface_112x112"), size)
+        known = [template for template in TEMPLATES.values() if template.size == size]
+        self.template = (*known, resized(TEMPLATES["arcface_112x112"], size))[0]
 
     @property
     def source(self) -> ImageSource:
-        """Source of the images."""
-        return self.set.source
+        """Source of the images; those that have landmarks are aligned here."""
+        source = self.set.source
+        if self.set.points is None:
+            return source
+        return replace(source, alignment=f"{self.template.name} by {GIVEN_LANDMARKS}{source.place}")
 
     def contents(self, indices: Sequence[int]) -> bytes:
         """A digest of the bytes and landmarks of these images, and of the size in which they are taken."""
