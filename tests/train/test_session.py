@@ -195,6 +195,19 @@ def test_a_run_does_not_go_on_with_other_images(recipe, tmp_path):
         train_run(changed, run, resume=True)
 
 
+def test_a_run_that_goes_on_with_other_pixels_under_the_same_names_says_so(recipe, tmp_path, monkeypatch, caplog):
+    from own_parts import Noise
+
+    run, original = tmp_path / "run", Noise.images
+    train_run(read(recipe), run, until=1)
+    train_run(read(recipe), run, resume=True, until=2)
+    assert "other pixels" not in caplog.text
+    monkeypatch.setattr(Noise, "images", lambda self, indices: 255 - original(self, indices))
+    train_run(read(recipe), run, resume=True, until=3)
+    assert "data: 6 of 6 images that" in caplog.text
+    assert "was trained on last have other pixels now, under the same names" in caplog.text
+
+
 def test_images_of_which_two_have_changed_people_are_other_images():
     pixels = torch.zeros(4, 3, 4, 4, dtype=torch.uint8)
     before, after = (data_digest(InMemory(pixels, ("1", "2", "3", "4"), tuple(people))) for people in ("aabb", "abab"))

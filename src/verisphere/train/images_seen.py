@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import torch
 from jaxtyping import Int64
+from torch import Tensor
 
 from verisphere.base.collectives import counts, gathered
 from verisphere.base.trained_on import UNNAMED, TrainedOn, image_digests, is_name, name_digests
@@ -18,6 +19,8 @@ from verisphere.train.recipe import Recipe
 from verisphere.train.restore import models_before
 
 log = logging.getLogger(__name__)
+
+_COMPARED = 32  # images of a resumed training whose pixels are compared
 
 
 class ImagesSeen:
@@ -53,6 +56,21 @@ def trained_before(recipe: Recipe, checkpoint: Checkpoint | None) -> TrainedOn:
     if checkpoint is not None:
         return of_checkpoint(checkpoint)
     return TrainedOn.unknown("").after([trained_on(model) for model in models_before(recipe)])
+
+
+def warn_of_other_images(faces: Faces, checkpoint: Checkpoint, used: Int64[Tensor, " batch"]) -> None:
+    """Warn where images that were used just before a checkpoint are others now, under their names."""
+    known, places = of_checkpoint(checkpoint).images, used[:_COMPARED].tolist()
+    try:
+        now = image_digests(faces.images(places).numpy())
+    except (ValueError, OSError):  # an unreadable image, which the training counts
+        return
+    if len(known) and (other := int((~np.isin(now, known)).sum())):
+        log.warning(
+            "data: %d of %d images that %s was trained on last have other pixels now, under the same names; if they "
+            "are not the same photographs, start another run",
+            other, len(places), checkpoint.path,
+        )  # fmt: skip
 
 
 def warn_of_people_before(recipe: Recipe) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from jaxtyping import Int64
+from torch import Tensor
 
 from verisphere.base.collectives import gather_text
 from verisphere.base.seeds import Stream, mixed_seed
@@ -63,13 +65,7 @@ def samples(
     workers = 0 if recipe.in_memory else recipe.workers  # rows of a tensor in memory need no process to read them
     step = first_step
     while step < length.end:
-        epoch, inside = divmod(step, length.steps_per_epoch)
-        if recipe.shuffle_buffer is None:
-            order = grouped_order(labels, recipe.images_per_identity, recipe.seed, epoch)
-        else:
-            order = buffered_order(len(labels), recipe.shuffle_buffer, recipe.seed, epoch)
-        order = order[: length.steps_per_epoch * recipe.batch_size]
-        indices_of_rank = order.view(length.steps_per_epoch, recipe.batch_size)[inside:, places].flatten()
+        indices_of_rank = batches_from(recipe, labels, length, step)[:, places].flatten()
         cuda, allowed = device.type == "cuda", unreadable.allowed
         for batch in batches(faces, indices_of_rank, len(places), workers, pin=cuda, max_unreadable=allowed):
             unreadable.count(batch)
@@ -91,6 +87,18 @@ def samples(
             step += 1
             if step == length.end:
                 return
+
+
+def batches_from(
+    recipe: Recipe, labels: Int64[Tensor, " images"], length: Length, step: int
+) -> Int64[Tensor, "steps batch"]:
+    """The positions of the images of each batch from a step to the end of its epoch."""
+    epoch, inside = divmod(step, length.steps_per_epoch)
+    if recipe.shuffle_buffer is None:
+        order = grouped_order(labels, recipe.images_per_identity, recipe.seed, epoch)
+    else:
+        order = buffered_order(len(labels), recipe.shuffle_buffer, recipe.seed, epoch)
+    return order[: length.steps_per_epoch * recipe.batch_size].view(length.steps_per_epoch, recipe.batch_size)[inside:]
 
 
 def _domain_numbers(faces: Faces) -> torch.Tensor | None:

@@ -39,7 +39,7 @@ from verisphere.models.image_sources import record_sources, recorded_sources
 from verisphere.models.trained_on import PART, as_tensors
 from verisphere.train.distill.taught import FOLDER, Taught
 from verisphere.train.distill.teachers import Teachers, open_teachers
-from verisphere.train.images_seen import ImagesSeen, trained_before, warn_of_people_before
+from verisphere.train.images_seen import ImagesSeen, trained_before, warn_of_other_images, warn_of_people_before
 from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective
 from verisphere.train.preparation import domains_for_loss, length_of, loss_of, terms_of, training_of
@@ -68,7 +68,7 @@ from verisphere.train.run_folder import (
     write_run_json,
 )
 from verisphere.train.samples import KEY as UNREADABLE
-from verisphere.train.samples import samples, unreadable_before, unreadable_of_ranks
+from verisphere.train.samples import batches_from, samples, unreadable_before, unreadable_of_ranks
 from verisphere.train.schedule import Plateau
 from verisphere.train.stopping import stop_requests
 from verisphere.train.threads import record_threads, training_threads
@@ -133,6 +133,9 @@ def train_run(
     check_teachers(teachers, checkpoint)
     if checkpoint is not None:
         log.info("resuming after step %d of %d", checkpoint.step, length.steps)
+        if here.first and checkpoint.state.get("seed") == recipe.seed:  # else other images may have come before
+            used = batches_from(recipe, recipe.data.labels, length, checkpoint.step - 1)[0]
+            warn_of_other_images(recipe.data, checkpoint, used)
     elif here.first:
         warn_if_unaligned(recipe.data, recipe.validation)
         if recipe.validation is not None:

@@ -19,6 +19,7 @@ from verisphere.files.embeddings import read_embeddings
 from verisphere.files.json_values import shown
 from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
 from verisphere.images.faces import Faces
+from verisphere.images.select import even_steps
 from verisphere.models.embed import EmbeddingModel, open_model, origin_of
 from verisphere.score.cosine import unit
 
@@ -220,7 +221,7 @@ def _rows_of(path: Path, faces: Faces | None) -> Float32[np.ndarray, "images dim
 
 def _warn_of_other_pixels(path: Path, faces: Faces, digests: Int64[np.ndarray, " images"], read: Embeddings) -> None:
     """Warn where a file was made of other pixels than training images of the same names, if they are of its size."""
-    places = np.unique(np.linspace(0, len(faces) - 1, min(len(faces), _COMPARED)).astype(int))
+    places = even_steps(len(faces), _COMPARED)
     try:
         images = faces.images(places.tolist()).numpy()
     except (ValueError, OSError):  # an unreadable image, which the training counts
