@@ -22,6 +22,7 @@ from read_page import read_alone
 from shard_writer import written as in_shards
 from verisphere.base.identity import names_taken
 from verisphere.base.provenance import UNRECORDED
+from verisphere.base.trained_on import RowsInTraining
 from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing, Redrawing
 from verisphere.base.words import Names
 from verisphere.decide import point_at
@@ -213,6 +214,14 @@ def test_sets_of_the_same_images_are_compared_whatever_their_order(tmp_path: Pat
     assert difference["interval"]["value"] == pytest.approx(at[0] - at[1])
     assert difference["interval"]["value"] > 0
     assert re.search(r"<strong>a</strong> recognises more than b: \d", page(tmp_path / "out"))
+
+
+def test_exchanged_photographs_are_not_compared_as_the_same_images(tmp_path: Path):
+    none, digests = np.zeros(len(some()), bool), np.arange(len(some()))
+    known = [RowsInTraining(none, none, False, "", digests=order) for order in (digests, np.roll(digests, 1))]
+    paths = [written(tmp_path / f"{name}.npz", replace(some(), in_training=one)) for name, one in zip("ab", known, strict=True)]
+    with pytest.raises(ValueError, match=r"b: .* rows were made of a photograph that has another name in a, by their"):
+        report(tmp_path / "out", *paths)
 
 
 def test_a_run_without_embeddings_gets_its_curves_and_a_hint(tmp_path: Path, run: Path):

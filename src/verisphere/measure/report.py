@@ -31,6 +31,7 @@ from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import MAX_TABLE, digest, real_path
 from verisphere.files.documents import LARGEST_YAML, read_text
+from verisphere.files.embeddings import check_same_images
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.lock import alone_at
@@ -275,6 +276,7 @@ def _made(
     sets: list[PairsOfSet] = []
     for (entry, embeddings), reference in zip(measured, first, strict=True):
         rows = _in_order_of(measured[reference][1], embeddings)
+        check_same_images(measured[reference][1], measured[reference][0].title, rows, entry.title)
         with errors_naming(entry.source or entry.title):
             pairs = PairsOfSet(_with_usable_domains(rows), asked.progress)
             findings.append(_measure(entry, rows, pairs, asked))
