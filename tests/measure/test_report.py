@@ -219,7 +219,10 @@ def test_sets_of_the_same_images_are_compared_whatever_their_order(tmp_path: Pat
 def test_exchanged_photographs_are_not_compared_as_the_same_images(tmp_path: Path):
     none, digests = np.zeros(len(some()), bool), np.arange(len(some()))
     known = [RowsInTraining(none, none, False, "", digests=order) for order in (digests, np.roll(digests, 1))]
-    paths = [written(tmp_path / f"{name}.npz", replace(some(), in_training=one)) for name, one in zip("ab", known, strict=True)]
+    paths = [
+        written(tmp_path / f"{name}.npz", replace(some(), in_training=one))
+        for name, one in zip("ab", known, strict=True)
+    ]
     with pytest.raises(ValueError, match=r"b: .* rows were made of a photograph that has another name in a, by their"):
         report(tmp_path / "out", *paths)
 
