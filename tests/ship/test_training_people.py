@@ -15,7 +15,7 @@ from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_
 from verisphere.files.streamed_rows import open_rows
 from verisphere.images import InMemory
 from verisphere.images.faces import Faces
-from verisphere.measure.evaluate import Options, evaluate_all_pairs
+from verisphere.measure.evaluate import Options, evaluate_all_pairs, evaluate_one_threshold
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.report import make_report, report_inputs
 from verisphere.models import onnx_file
@@ -217,6 +217,33 @@ def test_export_refuses_them_too_and_an_accepted_model_says_so_first(run: Path, 
     assert str(model.threshold()).startswith(f"T{warning[1:]}. Same person: ")
     assert made.notes[0] == warning
     assert card.split("\n\n")[1].startswith("**Calibrated on people of the training.**")
+
+
+@pytest.mark.usefixtures("no_conversion")
+def test_the_card_says_first_that_the_strangers_of_a_gallery_were_trained_on(run: Path, sets: Path, tmp_path):
+    strangers, gallery = (read_embeddings(sets / name) for name in (PHOTOS, NUMBERS))
+    about = {"fpir": FAR, "guarantee": "expected", "accept_training_people": True}
+    calibrate_arrays(strangers, gallery=gallery, **about).write_json(tmp_path / "gallery.json")
+    promised, out = tmp_path / "gallery.json", tmp_path / "model"
+    export_model(run, out, gallery_calibration=promised, template="own", trust_code=True, accept_training_people=True)
+    first = (out / "model_card.md").read_text().split("\n\n")[1]
+    assert first == (
+        "**Calibrated on people of the training.** For a gallery the model was trained on 2 of the 12 people (by name),"
+        " so it promises nothing about new people."
+    )
+
+
+@pytest.mark.usefixtures("no_conversion")
+def test_the_card_does_not_say_of_all_files_what_holds_for_some(run: Path, sets: Path, tmp_path):
+    known = read_embeddings(sets / NEW)
+    write_embeddings(tmp_path / "plain.npz", replace(known, origin=None, in_training=None))
+    evaluate_one_threshold([sets / RENAMED, tmp_path / "plain.npz"], Options([FAR])).write_json(tmp_path / "both.json")
+    evaluate_all_pairs(sets / RENAMED, Options([FAR])).write_json(tmp_path / "one.json")
+    evaluated = [tmp_path / "both.json", tmp_path / "one.json"]
+    export_model(run, tmp_path / "model", evaluation=evaluated, template="own", trust_code=True)
+    card = (tmp_path / "model" / "model_card.md").read_text()
+    assert "; nothing names the model that made the scores of plain.npz: that it was this one is the exporter's" in card
+    assert card.count("whose embeddings the exported weights made") == 1
 
 
 @pytest.mark.usefixtures("no_conversion")

@@ -365,7 +365,7 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
     # references to the files of the folder, with the beginning of their digests
     source = {name: f"{link(name)}, SHA-256 {known['sha256'][:DIGITS]}" for name, known in files.items()}
     sections = [
-        _head(about, calibrated),
+        _head(about, (calibrated, promised)),
         _data(about, recipe, (calibrated, promised), figures, source),
         _training(about, recipe, source),
         precision_section(about, folder, source.get(PRECISION, "")),
@@ -386,13 +386,17 @@ Section: TypeAlias = Iterator[str]
 Sources: TypeAlias = Mapping[str, str]
 
 
-def _head(about: Mapping[str, Any], calibrated: Calibration | None) -> Section:
+def _head(about: Mapping[str, Any], calibrations: Calibrations) -> Section:
     height, width = about["preprocessing"]["size"]
     yield f"# {plain(about['name'])}"
-    warning = calibrated.thresholds[0].warning() if calibrated else ""
-    if calibrated and warning:
-        what = "Calibrated on people of the training" if calibrated.thresholds[0].in_training else "Implausible scores"
-        yield f"**{what}.** {plain(warning[0].upper() + warning[1:])}."
+    calibrated, promised = calibrations
+    for whose, found in (("", calibrated), ("for a gallery ", promised)):
+        threshold = found.thresholds[0] if found else None
+        if threshold and (warning := threshold.warning()):
+            what = "Implausible scores" if threshold.implausible else "Probes of the training"
+            what = "Calibrated on people of the training" if threshold.in_training else what
+            said = f"{whose}{warning}"
+            yield f"**{what}.** {plain(said[0].upper() + said[1:])}."
     weak = calibrated.thresholds[0].weak_checks if calibrated else ""
     if weak:
         yield f"**Checks that say little.** {plain(weak[0].upper() + weak[1:])}."
@@ -645,9 +649,11 @@ def _evaluated(figure: Figures) -> str:
     """The evaluated files, and whether they name the model."""
     named = [f"{plain(source.file)} (SHA-256 {plain(source.sha256[:DIGITS])})" for source in figure.sources]
     files = ", ".join(named) or "of unnamed files"
-    if any(source.origin is not None for source in figure.sources):
+    untold = [plain(source.file) for source in figure.made_by_models if source.origin is None]
+    if figure.made_by_models and not untold:
         return f"{files}, whose embeddings the exported weights made, as the export checked"
-    return f"{files}; nothing names the model that made the scores: that it was this one is the exporter's word"
+    which = f"the scores of {', '.join(untold)}" if len(untold) < len(figure.made_by_models) else "the scores"
+    return f"{files}; nothing names the model that made {which}: that it was this one is the exporter's word"
 
 
 def _limits(about: Mapping[str, Any]) -> Section:
