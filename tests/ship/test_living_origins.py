@@ -145,6 +145,7 @@ def test_rows_of_unrecorded_pixels_are_enrolled_only_if_that_is_accepted(tmp_pat
     assert main(enrol) == 2
     assert "which did not record the pixels" in capsys.readouterr().err
     assert main([*enrol, "--accept-unrecorded-pixels"]) == 0
+    assert "Some of its rows or strangers were made by an earlier version, which did not" in gallery.info().text()
     assert [origin.preprocessing for origin in gallery.promise.origins] == [PIXELS, None]
     assert main([*enrol[:-1], str(tmp_path), "--accept-unrecorded-pixels"]) == 2
     assert "photographs are embedded now" in capsys.readouterr().err

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from verisphere.base.identity import NOBODY, decided, folded, is_missing
+from verisphere.base.provenance import unrecorded
 from verisphere.base.vocabulary import Origin, Progress, quietly
 from verisphere.decide import Far, GalleryThreshold, Guarantee
 from verisphere.files.gallery_store import create_store, open_store
@@ -196,6 +197,7 @@ class LivingGallery:
                 origin=self.origin,
                 trusted=trusted,
                 threshold=promise,
+                unrecorded=unrecorded(*self.promise.origins),
                 **counts,
             )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float32
 
+from verisphere.base.provenance import UNRECORDED
 from verisphere.base.vocabulary import Embeddings, Origin, printable
 from verisphere.base.words import counted
 from verisphere.decide import GalleryThreshold
@@ -109,7 +110,7 @@ class GalleryInfo(Result):
     """The figures of a gallery, whose people and photographs include those whose consent has expired.
 
     Removed photographs wait for `compact`, the size is in bytes, and an empty gallery has no threshold. It is `trusted`
-    where nothing says which model made some of its rows.
+    where nothing says which model made some of its rows, and `unrecorded` where an earlier version embedded some.
     """
 
     gallery: str
@@ -122,11 +123,13 @@ class GalleryInfo(Result):
     origin: Origin | None
     trusted: bool
     threshold: GalleryThreshold | None
+    unrecorded: bool = False
 
     def promised(self) -> list[str]:
         """The threshold with its promise, and what weakens it, a sentence each."""
         weak = [UNTIED] if self.origin is None else []
         weak += [on_trust("the gallery", "some of its rows")] if self.trusted else []
+        weak += [f"some of its rows or strangers were {UNRECORDED}"] if self.unrecorded else []
         return [str(self.threshold) if self.threshold else "Nobody is enrolled yet.", *map(sentence, weak)]
 
     def text(self) -> str:
