@@ -305,6 +305,9 @@ def test_crops_of_another_detector_are_said_first_of_rows_and_of_two_photographs
         model = Model(tmp_path / "model", "test", Sums().eval(), OURS.model, False, "arcface_112x112", thresholds)
         found = identify_each(other, gallery, model, aligned_faces((4, 4)), choice)
         assert any(words in note for note in found.notes) == told
+    mine = rows(tmp_path / "mine.npz", OTHERS["template"][0], 3)
+    with pytest.raises(ValueError, match=r"mine\.npz: .*template mine against arcface_112x112"):
+        identify_each(mine, plain, model, aligned_faces((4, 4)), choice)
     find = aligned_faces((4, 4), ("arcface_112x112 by MTCNN", "arcface_112x112 by SCRFD"))
     assert f"Photographs were {words}, and so may the rates." in notes_on_model(
         model, thresholds[0], False, find, plain, None

@@ -18,7 +18,7 @@ from verisphere.models.model_json import TrainingRecord
 from verisphere.report.tables import number, table
 from verisphere.ship.catalogue import AnyThreshold
 from verisphere.ship.deciding import ByGallery, Choice, Deciding, Match, Promise
-from verisphere.ship.face_search import FindFaces, Skipped, aligned_faces, alignments_of
+from verisphere.ship.face_search import FindFaces, Skipped, aligned_faces
 from verisphere.ship.living.gallery import LivingGallery
 from verisphere.ship.notes import (
     PHOTOGRAPHS_NAMED,
@@ -218,17 +218,17 @@ def identify_each(
     """Finds the person of a gallery on each of many photographs or rows of embeddings, each a probe by itself."""
     promise = Promise.of(model, choice, gallery)
     rows = read_templates(probes) if is_embeddings(probes) else None
-    if rows is not None and rows.origin is not None and rows.origin.alignment and not alignments_of(find):
-        find = aligned_faces(model.backbone.input_size, (rows.origin.alignment,))  # nothing else is compared
+    note = "" if rows is None else _note_on_rows(probes, rows, model, find)
+    if rows is not None and rows.origin is not None and (promise.living or is_embeddings(gallery)):
+        find = aligned_faces(model.backbone.input_size, tuple(filter(None, [rows.origin.alignment])))  # no photographs
     search = _Search.of(promise, choice, gallery, model, find, False, progress)
     if rows is not None:
         promise.check_probes(rows.pooled_from is not None)
-        note = _note_on_rows(probes, rows, model, find)
         names, numbers, others = rows.names.tolist(), rows.embeddings, dict[str, EachProbe]()
         several = set[str]()
     else:
         promise.check_probes(pooled=False)
-        note, photographs = "", photographs_at(probes, find, progress)
+        photographs = photographs_at(probes, find, progress)
         names, numbers = [photographs.names[place] for place in photographs.used], photographs.embed(model)
         faces = zip(photographs.names, photographs.faces, strict=True)
         others = {name: EachProbe(name, face.status, reason=face.reason) for name, face in faces if face.pixels is None}
