@@ -177,7 +177,7 @@ def _wrapper(head: nn.Module) -> str | None:
         return None
     # by their names, since centers that are parametrised are computed from another parameter
     centers = {id(parameter) for name, parameter in head.named_parameters() if not name.startswith("loss.")}
-    averaged = (*model._module_parameters, *model._delay_all_reduce_params)  # without those that it is told to ignore
+    averaged = (*model._module_parameters, *model._delay_all_reduce_params)  # without those that it was given to ignore
     return "DDP" if any(id(parameter) in centers for parameter in averaged) else None
 
 
