@@ -93,22 +93,17 @@ def test_streamed_is_dense_in_float64(make):
 
 
 @of_kinds()
-@pytest.mark.parametrize("subcenters", [1, 3], ids=["K=1", "K=3"])
-def test_streamed_is_dense_whatever_the_chunk(make, subcenters):
-    case = Case(make, subcenters)
+@pytest.mark.parametrize(
+    ("subcenters", "dtype", "tolerance"),
+    [(1, torch.float64, 1e-10), (3, torch.float64, 1e-10), (3, torch.float32, 1e-5)],
+    ids=["K=1", "K=3", "float32"],
+)
+def test_streamed_is_dense_whatever_the_chunk(make, subcenters, dtype, tolerance):
+    case = Case(make, subcenters, dtype=dtype)
     dense = case.run(Dense())
     for chunk in (1, 5, CLASSES):
         for name, difference in differences(case.run(Streamed(chunk=chunk)), dense).items():
-            assert difference < 1e-10, (chunk, name)
-
-
-@of_kinds()
-def test_streamed_is_dense_in_float32(make):
-    case = Case(make, 3, dtype=torch.float32)
-    dense = case.run(Dense())
-    for chunk in (5, CLASSES):
-        for name, difference in differences(case.run(Streamed(chunk=chunk)), dense).items():
-            assert difference < 1e-5, (chunk, name)
+            assert difference < tolerance, (chunk, name)
 
 
 @of_kinds()

@@ -147,20 +147,13 @@ def test_an_upright_photo_is_measured_upright(tmp_path: Path):
 
 
 @pytest.mark.parametrize("archived", [False, True])
-def test_a_copy_reads_by_itself(tmp_path: Path, archived: bool):
-    folder = fill(tmp_path / "in")
-    photos = Photos(pack(folder, tmp_path / "f.zip") if archived else folder, size=(6, 5))
-    photos.images([0])
-    check(pickle.loads(pickle.dumps(photos)))
-
-
-@pytest.mark.parametrize("archived", [False, True])
-def test_nothing_stays_open(tmp_path: Path, archived: bool):
+def test_a_copy_reads_by_itself_and_nothing_stays_open(tmp_path: Path, archived: bool):
     folder = fill(tmp_path / "in")
     photos = Photos(pack(folder, tmp_path / "f.zip") if archived else folder, size=(6, 5))
     before = len(os.listdir("/proc/self/fd"))
     photos.images([0, 1])
     assert len(os.listdir("/proc/self/fd")) == before
+    check(pickle.loads(pickle.dumps(photos)))
 
 
 # --- what is refused when a set is opened ---

@@ -95,20 +95,13 @@ def test_seeds_and_domains_make_other_people() -> None:
     assert not torch.equal(traits(domains=["street"]), traits(domains=["night"]))
 
 
-def test_families_share_half_of_the_variance() -> None:
-    faces = SyntheticFaces(people=1200, images=1, domains=["lookalike"])
+@pytest.mark.parametrize(("domain", "kinship"), [("lookalike", 0.5), ("studio", 0.0)])
+def test_families_share_half_of_the_variance_and_strangers_nothing(domain: str, kinship: float) -> None:
+    faces = SyntheticFaces(people=1200, images=1, domains=[domain])
     traits = faces.parameters(range(1200))[0].values.view(200, 6, -1)
     traits = (traits - traits.mean((0, 1))) / traits.std((0, 1))
-    between = traits.mean(1).var(0).mean().item()  # kinship + (1 - kinship) / 6 = 0.5833
-    assert between == pytest.approx(0.5 + 0.5 / 6, abs=0.04)
-
-
-def test_strangers_share_nothing() -> None:
-    traits = (
-        SyntheticFaces(people=1200, images=1, domains=["studio"]).parameters(range(1200))[0].values.view(200, 6, -1)
-    )
-    traits = (traits - traits.mean((0, 1))) / traits.std((0, 1))
-    assert traits.mean(1).var(0).mean().item() == pytest.approx(1 / 6, abs=0.03)
+    between = traits.mean(1).var(0).mean().item()
+    assert between == pytest.approx(kinship + (1 - kinship) / 6, abs=0.04 if kinship else 0.03)
 
 
 def test_domains_differ_in_their_images() -> None:
