@@ -391,14 +391,25 @@ def test_both_forwards_in_one_backward(inner, draws):
     (head(rows, torch.arange(4)).loss + head(rows, torch.arange(20, 24)).loss).backward()
     moved = head.centers.grad.flatten(1).any(1).nonzero()[:, 0]
     assert torch.equal(moved, torch.cat(draws).unique())
+    head.deferred = True
+    with pytest.raises(ValueError, match="a second backward pass came before the step of the first"):
+        (head(rows, torch.arange(4)).loss + head(rows, torch.arange(20, 24)).loss).backward()
 
 
 @pytest.mark.parametrize("inner", [Dense(), Streamed()], ids=["dense", "streamed"])
-def test_centers_changed_before_the_backward_are_an_error(inner):
+def test_centers_changed_before_the_step_are_refused(inner):
     head = big_head(engine=Sampled(0.3, inner))
-    out = head(torch.randn(4, SIZE, dtype=torch.float64).requires_grad_(), torch.arange(4))
+    optimizer = HeadSGD(head.parameters(), head, **SGD)
+    rows = torch.randn(4, SIZE, dtype=torch.float64).requires_grad_()
+    head(rows, torch.arange(4)).loss.backward()
+    with torch.no_grad():
+        head.centers.zero_()
+    with pytest.raises(ValueError, match="the centers have changed since the backward pass of the deferred gradient"):
+        optimizer.step()
+    out = head(rows, torch.arange(4))
     with torch.no_grad():
         head.centers.add_(1.0)
+    head.drop_deferred()
     with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
         out.loss.backward()
 

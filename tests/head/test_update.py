@@ -162,6 +162,16 @@ def test_zero_grad_drops_what_waits(engine):
     assert torch.equal(head.centers, before)
 
 
+def test_zero_grad_of_the_head_drops_what_waits():
+    head = head_of()
+    head.deferred = True
+    ((rows, labels),) = batches(1)
+    for _ in range(2):
+        head.zero_grad()
+        head(rows, labels).loss.backward()
+    assert head.step(SGDStep(0.1))
+
+
 def test_zeroed_gradients_are_none_for_the_centers():
     """An engine that gave them a gradient before, and then defers."""
     plain, head = head_of(engine=Dense()), head_of(engine=Auto(Streamed(chunk=4), logits=8 * CLASSES))

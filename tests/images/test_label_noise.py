@@ -11,6 +11,7 @@ import torch
 from verisphere.base.vocabulary import ImageSource
 from verisphere.images import InMemory, LabelNoise, Photos, SyntheticFaces, in_memory
 from verisphere.images.label_noise import draw_noise
+from verisphere.models.described_faces import open_faces
 
 # Ann has 10 images, Ben 5, Cid 3, Dee 1, and nobody is known on 2.
 IMAGES = {"Ann": 10, "Ben": 5, "Cid": 3, "Dee": 1, "-1": 2}
@@ -174,6 +175,19 @@ def test_photos_know_the_truth_of_their_list(tmp_path: Path):
     (tmp_path / "noisy.csv").write_text(text)
     photos = Photos(tmp_path / "faces", labels=tmp_path / "noisy.csv", max_images=1)
     assert (tuple(photos.identities), photos.true_identities) == (("Ann",), ("Ben",))
+
+
+def test_a_description_names_both_sets(tmp_path: Path):
+    drawn = "{class_path: verisphere.images.SyntheticFaces, init_args: {people: 4, images: 4, size: 48, seed: %d%s}}"
+    (tmp_path / "noisy.yaml").write_text(
+        "class_path: verisphere.images.LabelNoise\ninit_args:\n  rate: 0.5\n  open_share: 0.5\n"
+        f"  faces: {drawn % (0, '')}\n  outside: {drawn % (1, ', first_person: 100')}\n"
+    )
+    faces = open_faces(tmp_path / "noisy.yaml")
+    # 4 people with 2 wrong images of 4: 8 wrong ones, half of them of people outside
+    assert sum(name.startswith("outside/") for name in faces.names) == 4
+    assert isinstance(faces, LabelNoise)
+    assert int(faces.wrong.sum()) == 8
 
 
 def test_the_source_names_both_sets():

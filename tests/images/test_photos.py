@@ -3,6 +3,7 @@
 import logging
 import os
 import pickle
+import re
 import zipfile
 from pathlib import Path
 
@@ -182,6 +183,11 @@ def test_no_images_says_what_was_seen(tmp_path: Path):
     refused(tmp_path / "f.zip", r"found was: \.txt 1")
 
 
+@pytest.mark.parametrize("odd", ["stray.png", "Ann/more/1.png"])
+def test_an_image_at_another_depth_is_named(tmp_path: Path, odd: str):
+    refused(fill(tmp_path, (*NAMES, odd)), re.escape(f"{odd!r} is not Name/image"))
+
+
 def test_images_of_one_person_are_that_persons(tmp_path: Path):
     assert Photos(fill(tmp_path, ("all/Ann/1.png", "all/Ann/2.png"))).people == ("Ann",)
 
@@ -213,7 +219,12 @@ def test_unsafe_names_in_an_archive(tmp_path: Path, name: str):
     refused(tmp_path / "f.zip", "has an unsafe name")
 
 
-def test_a_symbolic_link_in_an_archive(tmp_path: Path):
+def test_a_name_twice_and_a_symbolic_link_in_an_archive(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "f.zip", "w") as file:
+        file.writestr("Ann/1.png", b"")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            file.writestr("Ann/1.png", b"")
+    refused(tmp_path / "f.zip", "two entries are named 'Ann/1.png'")
     link = zipfile.ZipInfo("Ann/1.png")
     link.external_attr = 0o120777 << 16
     with zipfile.ZipFile(tmp_path / "f.zip", "w") as file:

@@ -56,6 +56,18 @@ def test_an_empty_file_and_a_pipe_are_faults(tmp_path: Path):
     assert faults["Ann/pipe.png"] == "a pipe, a socket or a device, not a regular file"
 
 
+def test_folders_without_an_end(tmp_path: Path):
+    (tmp_path / "Ann").mkdir()
+    (tmp_path / "Ann" / "1.png").write_bytes(b"x")
+    (tmp_path / "Ann" / "again").symlink_to(tmp_path, target_is_directory=True)
+    assert any("does a link point back" in fault.reason for fault in FOLDER.faults(tmp_path))
+
+
+def test_a_folder_without_images_says_what_was_looked_for(tmp_path: Path):
+    (fault,) = FOLDER.faults(tmp_path)
+    assert fault.reason.startswith("no images; they are looked for as Name/image.jpg")
+
+
 def test_several_faults_of_one_entry_are_all_found(tmp_path: Path):
     ZIP.write(tmp_path / "faces.zip", ROWS)
     content = bytearray((tmp_path / "faces.zip").read_bytes())

@@ -64,6 +64,19 @@ def test_candidates_with_equal_values_are_trained_once(tmp_path: Path, monkeypat
     assert alone.epochs == 3.0
 
 
+def test_candidates_with_equal_values_and_copied_parents_are_trained_once(tmp_path, monkeypatch):
+    trained = []
+    real = candidate.train_run
+    monkeypatch.setattr(candidate, "train_run", lambda *given, **more: trained.append(given) or real(*given, **more))
+    path = written(tmp_path, low=0.02, high=0.02)
+    schedule = "EachEpoch, init_args: {candidates: 3, every: 1.0}"
+    assert schedule in path.read_text()
+    path.write_text(path.read_text().replace(schedule, "PopulationBased, init_args: {members: 3, every: 1.0}"))
+    result = searched(path, tmp_path / "out")
+    assert [[start.parent for start in entry.round.starts] for entry in result.rounds[1:]] == [[0, 1, 2]] * 2
+    assert len(trained) == result.epochs == 3
+
+
 def test_candidates_of_a_round_begin_alike_and_the_best_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     begun: dict[tuple[str, str], dict[str, bytes] | None] = {}
     real = candidate.train_run
