@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ from verisphere.base.vocabulary import (
 from verisphere.base.work import divided
 from verisphere.decide import Far, GuaranteedThreshold, Interval, OneThreshold, exact_rate, point_at
 from verisphere.decide.identification import cmc
+from verisphere.decide.paired import chance_of, holm, mean_difference
 from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import MAX_TABLE, digest, real_path
@@ -41,7 +43,7 @@ from verisphere.files.sharded import digest_of_embeddings, holds_embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet, ScoredPairs, all_pairs, require_pairs
 from verisphere.measure.protocols.identification import score_probes, split_gallery
 from verisphere.measure.protocols.plausible import implausible_set
-from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set, tar_differences, tars_over_people
+from verisphere.measure.protocols.redrawn import fars_over_people, intervals_of_set, redrawn_set, tars_over_people
 from verisphere.measure.protocols.score_distribution import histograms, thinned_curve
 from verisphere.measure.report_control import control
 from verisphere.measure.report_findings import (
@@ -295,10 +297,8 @@ def _made(
         trainings=tuple(_trainings(inputs)),
         control=control(_first(findings, lead), _first(sets, lead), shipped, asked) if findings else None,
     )
-    noted = contents.calibrated or contents.gallery
-    notes = noted.notes if noted else ()
     page = on_first_rank(lambda: str(write_report(out, contents)))
-    return ReportResult(Path(page), _summary(findings, asked.far, notes, shipped))
+    return ReportResult(Path(page), _summary(contents))
 
 
 def _title(titles: Sequence[str], findings: Sequence[Findings]) -> str:
@@ -345,6 +345,10 @@ def _in_order_of(reference: Embeddings, other: Embeddings) -> Embeddings:
     row = {str(name): number for number, name in enumerate(other.names)}
     rows = np.array([row[str(name)] for name in reference.names])
     return other.take(rows)
+
+
+#: Redrawings for each comparison, by which Holm's method can find any one of them beyond chance.
+_REDRAWINGS = 40
 
 
 def _comparisons(
@@ -480,7 +484,8 @@ def _sources(run: Path) -> tuple[ImageSource, ...]:
         return ()
 
 
-def _summary(findings: Sequence[Findings], far: str, notes: Sequence[str], calibrated: Calibrated | None) -> str:
+def _summary(contents: Contents) -> str:
+    findings, noted = contents.findings, contents.calibrated or contents.gallery
     if not findings:
         return ""
     rows = []
@@ -491,10 +496,12 @@ def _summary(findings: Sequence[Findings], far: str, notes: Sequence[str], calib
         tar = "-" if point.below_resolution else number(point.tar)
         counts = [f"{len(finding.embeddings):,}", f"{finding.people:,}"]
         rows.append([finding.title, *counts, number(point.threshold, 6), tar, bounds])
-    first = "".join(f"{line}\n" for line in (*notes, *(line for finding in findings for line in finding.first)))
-    fitted = table(["all pairs", "images", "people", f"threshold, FAR {far}", "TAR", "95 % over people"], rows)
-    shipped = "" if calibrated is None else _at_shipped(findings, calibrated)
-    return f"{first}{shipped}{fitted}"
+    notes = [*(noted.notes if noted else ()), *(line for finding in findings for line in finding.first)]
+    first = "".join(f"{line}\n" for line in notes)
+    shipped = "" if contents.calibrated is None else _at_shipped(findings, contents.calibrated)
+    header = ["all pairs", "images", "people", f"threshold, FAR {contents.asked.far}", "TAR", "95 % over people"]
+    differences = "".join(printable(f"{found.words}; {found.verdict}.\n") for found in contents.comparisons)
+    return f"{first}{shipped}{table(header, rows)}\n\n{differences}{contents.compared}".rstrip()
 
 
 def _at_shipped(findings: Sequence[Findings], calibrated: Calibrated) -> str:

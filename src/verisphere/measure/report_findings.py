@@ -15,6 +15,7 @@ from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.decide.identification import Cmc
 from verisphere.decide.point import far_text
 from verisphere.files.gallery_calibration import GalleryCalibration
+from verisphere.report.tables import target_text
 
 #: Represents all pairs of a set among the names of its domains, which are never empty.
 ALL = ""
@@ -136,12 +137,35 @@ class Findings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Difference of the TAR of two models on the same images, at one target FAR."""
+    """Difference of the TAR of two models on the same images, at one target FAR.
+
+    Attributes:
+        p_holm: the p-value, corrected for the number of all comparisons of the report.
+    """
 
     ours: str
     theirs: str
     far_target: str
     interval: Interval
+    p_value: float
+    p_holm: float
+
+    @property
+    def verdict(self) -> str:
+        """Whether the difference may be chance, all comparisons of the report considered."""
+        return "beyond chance" if self.p_holm <= 0.05 else "may be chance"
+
+    @property
+    def words(self) -> str:
+        """Which set recognises more, and how much more."""
+        value, low, high = (100 * end for end in (self.interval.value, self.interval.lower_95, self.interval.upper_95))
+        at, more, fewer = f"At FAR {target_text(self.far_target)}", self.ours, self.theirs
+        if not value:
+            return f"{at} {more} and {fewer} recognise equally many"
+        if value < 0:
+            more, fewer, low, high = fewer, more, -high, -low
+        size = f"{abs(value):.2f} points of TAR (95 % over people: {low:+.2f} to {high:+.2f})"
+        return f"{at} {more} recognises more than {fewer}: {size}"
 
 
 @dataclass(frozen=True)
@@ -264,3 +288,20 @@ class Contents:
     gallery: ShippedGallery | None
     trainings: tuple[Training, ...]
     control: Control | None = None
+
+    @property
+    def compared(self) -> str:
+        """How sets were compared, and that some were not; empty for one set."""
+        count, sets = len(self.comparisons), len(self.findings)
+        told = []
+        if count:
+            told.append(
+                f"Every two sets of the same images are compared, each at its own threshold: comparisons: {count}. "
+                f"People are redrawn {self.comparisons[0].interval.replicates:,} times, alike for both, so what they "
+                "have in common cancels. Beyond chance are differences that Holm's method finds at 5 % over all of "
+                "these comparisons together, so one whose own interval leaves out zero may be chance."
+            )
+        if len({(one.ours, one.theirs) for one in self.comparisons}) < sets * (sets - 1) // 2:
+            few = f"too few pairs of strangers for FAR {target_text(self.asked.far)}"
+            told.append(f"Sets of different images, or of {few}, are not compared.")
+        return " ".join(told)

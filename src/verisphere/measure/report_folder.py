@@ -1,7 +1,7 @@
 """The folder of a report: page, numbers, tables and plots; written as a whole, recognised by its content."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,16 @@ from verisphere.files.disk import replace_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.results import json_text
 from verisphere.files.tables import csv_for_people
-from verisphere.measure.report_findings import ALL, Calibrated, Contents, Findings, ShippedGallery
+from verisphere.measure.report_findings import ALL, Calibrated, Comparison, Contents, Findings, ShippedGallery
 from verisphere.measure.report_page import report_page
 from verisphere.report.blocks import PLOTS
+from verisphere.report.markdown import plain
 from verisphere.report.tables import table
 
-NAMES = ("table.csv", "table.md", "table.tex")
+NAMES = ("table.csv", "table.md", "table.tex", "differences.csv")
 _COLUMNS = ("set", "far_target", "threshold", "tar", "lower_95", "upper_95", "bounds", "genuine", "impostor")
+_DIFFERENCES = ("set", "against", "far_target", "tar", "lower_95", "upper_95", "p_value", "p_holm", "verdict")
+_SHOWN = ("difference of TAR", "FAR", "points", "95 % over people", "by Holm's method")
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
@@ -52,20 +55,33 @@ def write_tables(folder: Path, contents: Contents) -> None:
         [short_far(points[0].far_target), *("-" if at.below_resolution else f"{100 * at.tar:.2f}" for at in points)]
         for points in zip(*(findings.points for findings in contents.findings), strict=True)
     ]
-    plain = [re.sub(r"[|<>&\\`*_$]", lambda found: f"&#{ord(found[0])};", title) for title in header]
-    (folder / NAMES[1]).write_text(f"{table(plain, cells)}\n", encoding="utf-8")
-    lines = [" & ".join(map(_latex, row)) + r" \\" for row in (header, *cells)]
-    aligned = "l" + "r" * len(contents.findings)
-    whole = [
-        rf"\begin{{tabular}}{{{aligned}}}",
-        r"\hline",
-        lines[0],
-        r"\hline",
-        *lines[1:],
-        r"\hline",
-        r"\end{tabular}",
-    ]
-    (folder / NAMES[2]).write_text("\n".join(whole) + "\n", encoding="utf-8")
+    words = "".join(f"- {plain(f'{one.words}; {one.verdict}.')}\n" for one in contents.comparisons)
+    markdown = [table([plain(title) for title in header], cells), words, contents.compared]
+    (folder / NAMES[1]).write_text("\n\n".join(part.strip() for part in markdown if part) + "\n", encoding="utf-8")
+    (folder / NAMES[2]).write_text(_tabular(header, cells), encoding="utf-8")
+    if contents.comparisons:
+        _write_differences(folder, contents.comparisons)
+
+
+def _write_differences(folder: Path, comparisons: Sequence[Comparison]) -> None:
+    """The differences as CSV, and in points of TAR as a second table of LaTeX."""
+    rows, shown = [], []
+    for one in comparisons:
+        far, interval, sides = short_far(one.far_target), one.interval, (one.ours, one.theirs)
+        bounds = interval.lower_95, interval.upper_95
+        rows.append([*sides, far, interval.value, *bounds, one.p_value, one.p_holm, one.verdict])
+        between = " to ".join(f"{100 * end:+.2f}" for end in bounds)
+        shown.append([" - ".join(sides), far, f"{100 * interval.value:+.2f}", between, one.verdict])
+    (folder / NAMES[3]).write_text(csv_for_people(_DIFFERENCES, rows), encoding="utf-8")
+    with (folder / NAMES[2]).open("a", encoding="utf-8") as file:
+        file.write(_tabular(_SHOWN, shown))
+
+
+def _tabular(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of LaTeX with the first column aligned to the left, the others to the right."""
+    lines = [" & ".join(map(_latex, row)) + r" \\" for row in (header, *rows)]
+    begin, rule = rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\hline"
+    return "\n".join([begin, rule, lines[0], rule, *lines[1:], rule, r"\end{tabular}", ""])
 
 
 def _latex(text: str) -> str:
@@ -133,7 +149,7 @@ def _numbers(contents: Contents) -> dict[str, Any]:
         "replicates": contents.asked.redrawing.replicates,
         "seed": contents.asked.redrawing.seed,
         "sets": [_set(findings) for findings in contents.findings],
-        "differences": contents.comparisons,
+        "differences": [{**vars(one), "words": f"{one.words}; {one.verdict}."} for one in contents.comparisons],
         "calibrated": None if contents.calibrated is None else _calibrated(contents.calibrated),
         "gallery": None if contents.gallery is None else _of_gallery(contents.gallery),
         "training": contents.trainings,

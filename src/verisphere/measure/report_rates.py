@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.base.words import in_per_cent, share, share_bounds
 from verisphere.decide import DomainResult, OneThreshold, exact_rate
-from verisphere.measure.report_findings import Calibrated, Comparison, Contents, ShippedGallery
+from verisphere.measure.report_findings import Calibrated, Contents, ShippedGallery
 from verisphere.report.calibration_tables import AGAIN
-from verisphere.report.html import Markup, definitions, fold, joined, table, tag
+from verisphere.report.html import Markup, definitions, fold, table, tag
 from verisphere.report.tables import number, tar_bounds, tar_text, target_text
 
 NONE = "\N{EN DASH}"
@@ -32,30 +32,12 @@ def comparison(contents: Contents) -> list[Markup]:
     header = ["FAR target", *(findings.title for findings in contents.findings)]
     few = any(point.below_resolution for findings in contents.findings for point in findings.points)
     note = f"{NONE}: the set has too few pairs of strangers to show this FAR." if few else ""
-    parts = [table("TAR at each FAR, each set at its own threshold", header, rows, note)]
-    if contents.comparisons:
-        told = (
-            "Sets of the same images of the same people, each at its own threshold. People are redrawn "
-            f"{contents.asked.redrawing.replicates:,} times, alike for both, so what they have in common cancels. A "
-            "difference may be chance where the interval holds zero."
-        )
-        parts.append(tag("ul", *(tag("li", _difference(one)) for one in contents.comparisons)))
-        parts.append(tag("p", told, class_="note"))
-    return parts
-
-
-def _difference(found: Comparison) -> Markup:
-    """A difference in words: which set recognises more, how much more, and whether it may be chance."""
-    interval, far = found.interval, target_text(found.far_target)
-    if not interval.value:
-        return joined(f"At FAR {far} {found.ours} and {found.theirs} recognise equally many.")
-    more, fewer = (found.ours, found.theirs) if interval.value >= 0 else (found.theirs, found.ours)
-    sign = 1 if interval.value >= 0 else -1
-    low, high = sorted((100 * sign * interval.lower_95, 100 * sign * interval.upper_95))
-    size = f"{abs(100 * interval.value):.2f} points of TAR (95 % over people: {low:+.2f} to {high:+.2f})"
-    chance = "may be chance" if low <= 0 <= high else "beyond chance"
-    return joined(f"At FAR {far} ", tag("strong", more), f" recognises more than {fewer}: {size}; ",
-                  tag("strong", f"{chance}."))  # fmt: skip
+    differences = (tag("li", f"{one.words}; ", tag("strong", f"{one.verdict}.")) for one in contents.comparisons)
+    return [
+        table("TAR at each FAR, each set at its own threshold", header, rows, note),
+        *([tag("ul", *differences)] if contents.comparisons else []),
+        tag("p", contents.compared, class_="note"),
+    ]
 
 
 def operating_points(contents: Contents) -> list[Markup]:
