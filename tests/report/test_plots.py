@@ -247,7 +247,10 @@ def test_domains_at_one_threshold(tmp_path: Path):
     for axes, name in zip(figure.axes, ("day", "night"), strict=True):
         common, own = (line.get_xdata()[0] for line in axes.lines)
         assert (common, own) == (result.calibration_threshold, result.domains[name].threshold)
-        assert axes.get_title(loc="left").endswith(f"its own threshold {own:.4f}")
+        assert axes.get_title(loc="left").endswith(f"own threshold {own:.4f}")
+        assert axes.get_ylim()[1] > max(patch.get_data().values.max() for patch in axes.patches)
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1  # equal heights are equal shares
+    assert figure.get_supylabel() == "share of the pairs of each kind"
     assert legend(figure)[-2:] == [f"the one threshold: {result.calibration_threshold:.4f}", "its own threshold"]
     save_plot(figure, tmp_path / "domains.png")
 

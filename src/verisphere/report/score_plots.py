@@ -83,6 +83,7 @@ def _outline(across: Float64[np.ndarray, " edges"], heights: Float64[np.ndarray,
 
 MOST_DOMAINS = 12
 GENUINE, IMPOSTOR, COMMON, OWN, SHIPPED = "#2274a5", "#e4572e", "#1f2933", "#7b2d8b", "#3a7d44"
+_SHARE = "share of the pairs of each kind"
 _SCORE_LABEL = {False: "score (cosine)", True: "angle (degrees)"}
 
 
@@ -113,8 +114,7 @@ def histogram_plot(
     least = 0.5 / max(histogram.genuine_total, histogram.impostor_total)
     logarithmic.set_ylim(least, 1)
     even.set_ylim(bottom=0)
-    for axes in (even, logarithmic):
-        axes.set_ylabel("share")
+    figure.supylabel(_SHARE, fontsize=9, color=INK)
     even.yaxis.set_major_formatter(per_cent)
     rate_axis(logarithmic.yaxis)
     logarithmic.set_xlabel(_SCORE_LABEL[degrees])
@@ -134,7 +134,7 @@ def domains_plot(
     """
     names = _furthest([name for name in histograms if name in result.domains], result)
     figure = new_figure(1.15 * len(names) + 1.4)
-    grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    grid = figure.subplots(len(names), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     alike = in_per_cent(result.domains[name].far for name in names)
     for axes, name in zip(grid, names, strict=True):
         domain = result.domains[name]
@@ -149,12 +149,12 @@ def domains_plot(
                 axes.axvline(place, color=colour, linewidth=1.6, linestyle=dashes, label=label)
         own = _score_text(domain.threshold, degrees).partition(",")[0]  # without the cosine: the panel is small
         far = share(domain.far, per_cent=alike)
-        text = f"{in_picture(name)}: TAR {tar_text(domain.tar)}, FAR {far}; its own threshold {own}"
+        text = f"{in_picture(name)}: TAR {tar_text(domain.tar)}, FAR {far}; own threshold {own}"
         axes.set_title(text, loc="left", fontsize=9, color=INK)
-        axes.set_yticks([])
-        axes.set_ylim(bottom=0)
         tidy(axes)
-        axes.spines["left"].set_visible(False)
+    grid[0].yaxis.set_major_formatter(per_cent)
+    grid[0].set_ylim(bottom=0)  # of all, once everything is drawn: it ends the search for limits
+    figure.supylabel(_SHARE, fontsize=9, color=INK)
     grid[-1].set_xlabel(_SCORE_LABEL[degrees])
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
