@@ -27,6 +27,7 @@ from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing, Redraw
 from verisphere.base.words import Names
 from verisphere.decide import point_at
 from verisphere.decide.order import SortedScores
+from verisphere.decide.paired import holm
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.gallery_calibration import GALLERY_UNTOLD, UNTIED
 from verisphere.images import SyntheticFaces
@@ -213,7 +214,27 @@ def test_sets_of_the_same_images_are_compared_whatever_their_order(tmp_path: Pat
     at = [point["tar"] for one in found["sets"][:2] for point in one["operating_points"][1:2]]
     assert difference["interval"]["value"] == pytest.approx(at[0] - at[1])
     assert difference["interval"]["value"] > 0
-    assert re.search(r"<strong>a</strong> recognises more than b: \d", page(tmp_path / "out"))
+    assert difference["p_holm"] == difference["p_value"]
+    assert difference["words"].startswith("At FAR 1 in 100 (1e-2) a recognises more than b: ")
+    assert difference["words"] in re.sub("<[^>]*>", "", page(tmp_path / "out"))
+
+
+def test_of_three_sets_every_two_are_compared_and_the_number_is_corrected_for(tmp_path: Path):
+    sets = {"a": some(), "b": some(noise=1.5, seed=1), "c": some(noise=1.6, seed=2)}
+    paths = [written(tmp_path / f"{name}.npz", one) for name, one in sets.items()]
+    options = {"fars": FARS, "one_far": "1e-1", "replicates": 20}
+    text = make_report(report_inputs(paths), tmp_path / "out", **options).text()
+    differences = json.loads((tmp_path / "out" / "figures.json").read_text())["differences"]
+    assert [(one["ours"], one["theirs"], one["far_target"]) for one in differences] == [
+        (ours, theirs, far) for ours, theirs in (("a", "b"), ("a", "c"), ("b", "c")) for far in ("1e-1", "1e-2")
+    ]
+    assert {one["interval"]["replicates"] for one in differences} == {6 * 40}  # or no difference could pass
+    assert [one["p_holm"] for one in differences] == pytest.approx(holm([one["p_value"] for one in differences]))
+    for one in differences:
+        assert one["words"].endswith("beyond chance." if one["p_holm"] <= 0.05 else "may be chance.")
+    assert len({one["words"].rsplit(";", 1)[1] for one in differences}) == 2
+    assert [line for line in text.splitlines() if line.startswith("At FAR")] == [one["words"] for one in differences]
+    assert "6 comparisons. People are redrawn 240 times" in text
 
 
 def test_exchanged_photographs_are_not_compared_as_the_same_images(tmp_path: Path):

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -54,8 +53,7 @@ from verisphere.measure.report_findings import (
     FigureOptions,
     File,
     Findings,
-    SampleImage,
-    SamplePair,
+    Sample,
     Samples,
     Shipped,
     ShippedGallery,
@@ -153,34 +151,25 @@ def _points_at(
 
 
 COUNT = 8  # pairs of each kind
-_FIRST_PAIRS = 1 << 12  # impostor pairs taken first, to find pairs of different people among them
-_MOST_PAIRS = 1 << 18  # the maximum, since the closest pairs of a set may all show the same two people
+_MOST_PAIRS = 1 << 18  # among which they are looked for: the closest pairs of a set may all show the same two people
 
 
-def find_samples(
-    report_input: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, genuine: ScoredPairs, threshold: float
-) -> Samples:
+def find_samples(report_input: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, genuine: ScoredPairs) -> Samples:
     """The genuine pairs that score lowest and the impostor pairs that score highest, of different people each.
 
     The rows of `embeddings` are in the order of `pairs`.
     """
-    lowest = varied(pairs.person[genuine.rows[::-1]], COUNT)
-    impostor, highest = _closest(pairs)
 
-    def pair(scored: ScoredPairs, place: int) -> SamplePair:
-        left, right = (_image(embeddings, row) for row in scored.rows[place].tolist())
-        return SamplePair(left, right, float(scored.scores[place]), bool(scored.scores[place] > threshold))
+    def sample(scored: ScoredPairs, place: int) -> Sample:
+        left, right = scored.rows[place].tolist()
+        return left, right, float(scored.scores[place])
 
     last = len(genuine.scores) - 1
-    of_one = tuple(pair(genuine, last - place) for place in lowest)
-    of_two = tuple(pair(impostor, place) for place in highest)
-    names = [image.name for one in (*of_one, *of_two) for image in (one.left, one.right)]
-    return Samples(of_one, of_two, *_pictures(report_input, names), threshold)
-
-
-def _image(embeddings: Embeddings, row: int) -> SampleImage:
-    domain = None if embeddings.domains is None else str(embeddings.domains[row])
-    return SampleImage(str(embeddings.names[row]), str(embeddings.identities[row]), domain)
+    of_one = tuple(sample(genuine, last - place) for place in varied(pairs.person[genuine.rows[::-1]], COUNT))
+    impostor = pairs.highest_scores(min(_MOST_PAIRS, pairs.everything(genuine=False).total), genuine=False)
+    of_two = tuple(sample(impostor, place) for place in varied(pairs.person[impostor.rows], COUNT))
+    rows = [row for left, right, _ in (*of_one, *of_two) for row in (left, right)]
+    return Samples(of_one, of_two, *_pictures(report_input, embeddings.names[rows].tolist()))
 
 
 def _pictures(report_input: ReportInput, names: list[str]) -> tuple[dict[str, str], str]:
@@ -193,20 +182,7 @@ def _pictures(report_input: ReportInput, names: list[str]) -> tuple[dict[str, st
         return {}, f"{error}."
 
 
-def _closest(pairs: PairsOfSet) -> tuple[ScoredPairs, list[int]]:
-    """The highest impostor scores, their rows, and the positions of some that share no person."""
-    total, wanted = pairs.everything(genuine=False).total, _FIRST_PAIRS
-    while True:
-        highest = pairs.highest_scores(min(wanted, total), genuine=False)
-        chosen = varied(pairs.person[highest.rows], COUNT)
-        if len(chosen) == COUNT or wanted >= min(total, _MOST_PAIRS):
-            return highest, chosen
-        wanted *= 8
-
-
 __all__ = ["ReportInput", "ReportResult", "make_report", "report_inputs"]
-
-_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True)
@@ -284,9 +260,9 @@ def _made(
             findings.append(_measure(entry, rows, pairs, asked))
         sets.append(pairs)
     shipped = calibrated(calibration, findings, sets, asked.redrawing) if isinstance(calibration, Calibration) else None
-    if shipped is not None:
-        findings = [_decided(finding, shipped) for finding in findings]
     lead = leading(findings, shipped) if findings else 0
+    order = sorted(range(len(findings)), key=lambda number: number != lead)
+    moved = [findings[number] for number in order], [sets[number] for number in order]
     contents = Contents(
         title=title or _title(titles, findings),
         asked=asked,
@@ -295,7 +271,7 @@ def _made(
         calibrated=shipped,
         gallery=of_gallery(calibration, findings) if isinstance(calibration, GalleryCalibration) else None,
         trainings=tuple(_trainings(inputs)),
-        control=control(_first(findings, lead), _first(sets, lead), shipped, asked) if findings else None,
+        control=control(*moved, shipped, asked) if findings else None,
     )
     page = on_first_rank(lambda: str(write_report(out, contents)))
     return ReportResult(Path(page), _summary(contents))
@@ -306,17 +282,6 @@ def _title(titles: Sequence[str], findings: Sequence[Findings]) -> str:
     images = {finding.images for finding in findings}
     on = f" on {images.pop()}" if len(images) == 1 and images != {""} and len(findings) == len(titles) else ""
     return f"Report: {', '.join(titles)}{on}" if len(titles) <= 3 else f"Report on {len(titles)} sets"
-
-
-def _decided(finding: Findings, calibrated: Calibrated) -> Findings:
-    """The same, with its sample pairs decided at the shipped threshold, if that was tried on the set."""
-    shipped = calibrated.first(finding.title)
-    threshold = finding.headline.threshold if shipped is None else shipped.threshold.threshold
-    return replace(finding, samples=finding.samples.decided_at(threshold))
-
-
-def _first(entries: Sequence[_Entry], lead: int) -> list[_Entry]:
-    return [entries[lead], *entries[:lead], *entries[lead + 1 :]]
 
 
 def _targets(fars: Sequence[Far], one_far: Far) -> tuple[Far, ...]:
@@ -417,7 +382,7 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
         curve=thinned_curve(pairs),
         histogram=histogram,
         by_domain=by_domain,
-        samples=find_samples(entry, embeddings, pairs, genuine, headline.threshold),
+        samples=find_samples(entry, embeddings, pairs, genuine),
         implausible=implausible,
         first=tuple(first_lines([known], of_title).splitlines()),
         doubt=entry.doubt,
@@ -500,7 +465,7 @@ def _summary(contents: Contents) -> str:
     first = "".join(f"{line}\n" for line in notes)
     shipped = "" if contents.calibrated is None else _at_shipped(findings, contents.calibrated)
     header = ["all pairs", "images", "people", f"threshold, FAR {contents.asked.far}", "TAR", "95 % over people"]
-    differences = "".join(printable(f"{found.words}; {found.verdict}.\n") for found in contents.comparisons)
+    differences = "".join(f"{printable(str(found))}\n" for found in contents.comparisons)
     return f"{first}{shipped}{table(header, rows)}\n\n{differences}{contents.compared}".rstrip()
 
 

@@ -16,7 +16,7 @@ from verisphere.base.seeds import numpy_generator
 from verisphere.base.vocabulary import Embeddings
 from verisphere.base.words import in_per_cent, share, share_bounds
 from verisphere.decide import accepted_impostors, binomial_bounds
-from verisphere.decide.guarantee import one_row_each
+from verisphere.decide.guarantee import GuaranteedThreshold, one_row_each
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.report_findings import ALL, Calibrated, Control, FigureOptions, Findings, Stops
 from verisphere.measure.report_rates import above_promise
@@ -48,7 +48,7 @@ def control(
         for one in (calibrated.shipped if calibrated else ())
         if lead.title in one.points and one.points[lead.title][ALL].impostor_accepted < impostor.total
     ]
-    names = {accepted_impostors(far, impostor.total): str(far) for far in reversed(asked.targets)}
+    names = {accepted_impostors(far, impostor.total): target_text(far) for far in reversed(asked.targets)}
     names.pop(0, None)  # targets that the set is too small to show
     strictest = sorted(shipped, key=lambda one: -one.threshold.threshold)
     promised = [(one.points[lead.title][ALL].impostor_accepted, one) for one in strictest]
@@ -56,34 +56,61 @@ def control(
     measured = {0, *even, *names} - {impostor.total, *(rank for rank, _ in promised)}
     places = sorted([*((rank, None) for rank in measured), *promised], key=itemgetter(0))
     ranks = [rank for rank, _ in places]
-    stops = []
+    shown, counted = list[dict[str, Any]](), []
     for finding, pairs in zip(findings, sets, strict=True):
         theirs = pairs.everything(genuine=False)
         allowed = [rank * theirs.total // impostor.total for rank in ranks]
         pairs.settle([(theirs, rank + 1) for rank in allowed])
-        thresholds = [theirs.ranked(rank + 1) for rank in allowed]
-        for place, (_, one) in enumerate(places):
-            if one is not None and finding.title in one.points:
-                thresholds[place] = one.threshold.threshold
+        thresholds, at = [], []
+        for rank, (_, one) in zip(allowed, places, strict=True):
+            own = one is not None and finding.title in one.points
+            thresholds.append(one.threshold.threshold if one and own else theirs.ranked(rank + 1))
+            how = "" if finding is lead else ", the same" if own else f", at the FAR of {lead.title}"
+            at.append(f"Threshold {number(thresholds[-1])}{how}.")
+        counted.append(_counts(pairs, thresholds))
         fpir = galleries(finding.embeddings, thresholds, asked.redrawing.seed)
-        covered = any(finding.title in one.points for one in shipped)
-        stops.append(Stops(finding.title, covered, tuple(thresholds), _counts(pairs, thresholds), fpir))
+        shown.append(
+            {
+                "title": finding.title,
+                "thresholds": thresholds,
+                "at": at,
+                "rows": [name or "all pairs" for name in counted[-1]],
+                "pools": _pools(list(counted[-1].values())),
+                "fpir": {str(size): [unbroken(share(float(rate))) for rate in rates] for size, rates in fpir.items()},
+            }
+        )
     begin = next((place for place, (_, one) in enumerate(places) if shipped and one is shipped[0]), None)
-    kept = [one for one in shipped if not one.threshold.warning()]
-    above = above_promise(calibrated, lead.title) if calibrated and kept else {}
-    return Control(
-        tuple(stops),
-        tuple(names.pop(rank, "") for rank in ranks),
-        tuple("" if one is None or one.threshold.warning() else one.threshold.far_target for _, one in places),
-        {
-            far: one.threshold.promise().removesuffix(".")
-            + (f"; here above it: {', '.join(above[far])}" if far in above else "")
-            for one in kept
-            for far in [one.threshold.far_target]
-        },
-        ranks.index(accepted_impostors(asked.one_far, impostor.total)) if begin is None else begin,
-        tuple(sorted(((one.threshold.far_target, one.threshold.threshold) for one in kept), key=itemgetter(1))),
-    )
+    kept = [None if one is None or one.threshold.warning() else one.threshold for _, one in places]
+    above = above_promise(calibrated, lead.title) if calibrated and any(kept) else {}
+    said = _said(shown[0]["thresholds"], kept, above)
+    wrong = zip(shown[0]["thresholds"], counted[0][ALL].tolist(), strict=True)
+    return {
+        "names": [names.pop(rank, "") for rank in ranks],
+        "promises": ["" if one is None else target_text(one.far_target) for one in kept],
+        "said": said,
+        "wrong": [wrong_sides(lead.title, *at) for at in wrong],
+        "start": ranks.index(accepted_impostors(asked.one_far, impostor.total)) if begin is None else begin,
+        "sets": shown,
+    }
+
+
+def _said(
+    thresholds: Sequence[float],
+    promised: Sequence[GuaranteedThreshold | None],
+    above: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """What the threshold of each stop is: promised, or measured alone."""
+    known, said = [one for one in promised if one is not None], []
+    for threshold, one in zip(thresholds, promised, strict=True):
+        if one is not None:
+            far, words = one.far_target, f"promised: {one.promise().removesuffix('.')}"
+            words += f"; here above it: {', '.join(above[far])}" if far in above else ""
+        else:
+            words = "measured here, not promised"
+            if stricter := [other for other in known if threshold >= other.threshold]:
+                words += f"; stricter than the threshold promised for {target_text(stricter[0].far_target)}"
+        said.append(unbroken(f"Threshold {number(threshold)}, {words}."))
+    return said
 
 
 def _counts(pairs: PairsOfSet, thresholds: Sequence[float]) -> dict[str, Int64[np.ndarray, "stops 4"]]:
@@ -156,103 +183,59 @@ def said(counts: Sequence[int], per_cent: bool) -> list[str | float]:
     return [*texts, passed / impostors, *(float(f"{bound:.4g}") for bound in far)]
 
 
-def _pools(stops: Stops) -> list[list[list[str | float]]]:
+def _pools(pools: Sequence[Int64[np.ndarray, "stops 4"]]) -> list[list[list[str | float]]]:
     """What is said of each pool at each stop; at one stop the FARs of all pools are written alike."""
     alike = [
-        in_per_cent(int(passed) / int(impostors) for passed, impostors, *_ in at)
-        for at in zip(*stops.counts.values(), strict=True)
+        in_per_cent(int(passed) / int(impostors) for passed, impostors, *_ in at) for at in zip(*pools, strict=True)
     ]
-    return [
-        [said(at, per_cent) for at, per_cent in zip(counts.tolist(), alike, strict=True)]
-        for counts in stops.counts.values()
-    ]
+    return [[said(at, per_cent) for at, per_cent in zip(counts.tolist(), alike, strict=True)] for counts in pools]
 
 
-def _standing(found: Control, place: int) -> str:
-    """What the threshold of a stop is: promised, or measured alone."""
-    threshold = found.sets[0].thresholds[place]
-    text = f"Threshold {number(threshold)}, "
-    if words := found.words.get(found.promises[place]):
-        return unbroken(f"{text}promised: {words}.")
-    stricter = [far for far, promised in found.promised if threshold >= promised]
-    more = f"; stricter than the threshold promised for {target_text(stricter[-1])}" if stricter else ""
-    return unbroken(f"{text}measured here, not promised{more}.")
-
-
-def _threshold_of(found: Control, stops: Stops, place: int) -> str:
-    """The threshold of a set at a stop, and how it follows from that of the leading set."""
-    lead, text = found.sets[0], f"Threshold {number(stops.thresholds[place])}"
-    if stops is lead:
-        return f"{text}."
-    same = stops.covered and found.promises[place]
-    return f"{text}, the same." if same else f"{text}, at the FAR of {lead.title}."
-
-
-def control_page(found: Control) -> list[Markup]:
+def control_page(found: Mapping[str, Any]) -> list[Markup]:
     """The control: presets, a slider, the day's comparisons, the size of a gallery, and what they give for each set.
 
     The page has what holds at the first stop, and the script writes over it.
     """
-    stops, lead = range(len(found.names)), found.sets[0]
-    wrong = zip(lead.thresholds, next(iter(lead.counts.values())).tolist(), strict=True)
-    shown = [
-        {
-            "title": of.title,
-            "thresholds": of.thresholds,
-            "at": [_threshold_of(found, of, place) for place in stops],
-            "pools": _pools(of),
-            "fpir": {str(size): [unbroken(share(float(rate))) for rate in rates] for size, rates in of.fpir.items()},
-        }
-        for of in found.sets
-    ]
-    data = {
-        "names": [target_text(name) if name else "" for name in found.names],
-        "promises": [target_text(far) if far else "" for far in found.promises],
-        "said": [_standing(found, place) for place in stops],
-        "wrong": [wrong_sides(lead.title, *at) for at in wrong],
-        "start": found.start,
-        "sets": shown,
-    }
-    sizes = sorted({size for of in found.sets for size in of.fpir})
+    start, last = found["start"], len(found["names"]) - 1
+    sizes = sorted({int(size) for of in found["sets"] for size in of["fpir"]})
     middle = [size for size in sizes if size <= 100][-1]
     options = (
         tag("option", f"{size:,}", value=str(size), selected="selected" if size == middle else None) for size in sizes
     )
     day = tag("input", type="number", id="comparisons", min="1", step="1", value=str(_COMPARISONS),
               inputmode="numeric", required="required", aria_describedby="comparisons-wrong")  # fmt: skip
-    slide = tag("input", type="range", id="stop", min="0", max=str(stops[-1]), step="1", value=str(found.start))
+    slide = tag("input", type="range", id="stop", min="0", max=str(last), step="1", value=str(start))
     return [
         tag("p", *_presets(found), class_="presets"),
         tag("label", "Threshold: stricter to the left, more lenient to the right", for_="stop"),
         slide,
-        tag("p", _standing(found, found.start), id="stop-said", aria_live="polite", class_="lead"),
+        tag("p", found["said"][start], id="stop-said", aria_live="polite", class_="lead"),
         tag("p", tag("label", "Comparisons of strangers a day ", day), tag("label", "People in a gallery ",
             tag("select", *options, id="people")), class_="fields"),
         tag("p", id="comparisons-wrong", role="alert", class_="wrong"),
-        tag("div", *(_set(found, place, of, middle) for place, of in enumerate(shown)), class_="sets"),
+        tag("div", *(_set(place, of, start, middle) for place, of in enumerate(found["sets"])), class_="sets"),
         tag("p", _NOTE, class_="note"),
-        tag("div", id="control", hidden="hidden", data_control=json.dumps(data, allow_nan=False)),
+        tag("div", id="control", hidden="hidden", data_control=json.dumps(found, allow_nan=False)),
     ]  # fmt: skip
 
 
-def _presets(found: Control) -> Iterator[Markup]:
-    for place, (name, promise) in enumerate(zip(found.names, found.promises, strict=True)):
+def _presets(found: Mapping[str, Any]) -> Iterator[Markup]:
+    for place, (name, promise) in enumerate(zip(found["names"], found["promises"], strict=True)):
         if promise:
-            yield tag("button", f"promised {target_text(promise)}", type="button", value=str(place), class_="promised")
+            yield tag("button", f"promised {promise}", type="button", value=str(place), class_="promised")
         elif name:
-            yield tag("button", target_text(name), type="button", value=str(place))
+            yield tag("button", name, type="button", value=str(place))
 
 
-def _set(found: Control, place: int, shown: Mapping[str, Any], size: int) -> Markup:
-    """The rates of a set at the first stop."""
-    stops, at = found.sets[place], found.start
+def _set(place: int, shown: Mapping[str, Any], at: int, size: int) -> Markup:
+    """The rates of a set at a stop."""
     header = ["Pairs", "Same person recognised (TAR)", "Strangers accepted (FAR)", "False accepts a day"]
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in header)))
     rows = (
-        tag("tr", tag("th", name or "all pairs", scope="row"), *_cells(*pool[at]))
-        for name, pool in zip(stops.counts, shown["pools"], strict=True)
+        tag("tr", tag("th", name, scope="row"), *_cells(*pool[at]))
+        for name, pool in zip(shown["rows"], shown["pools"], strict=True)
     )
-    grid = tag("table", head, tag("tbody", *rows), aria_label=f"{stops.title} at this threshold", class_="rates")
+    grid = tag("table", head, tag("tbody", *rows), aria_label=f"{shown['title']} at this threshold", class_="rates")
     among = f"a gallery of {size:,} people"
     strangers = shown["fpir"].get(str(size))
     fpir = (
@@ -260,7 +243,7 @@ def _set(found: Control, place: int, shown: Mapping[str, Any], size: int) -> Mar
         if strangers
         else f"The set has too few people for {among}."
     )
-    return tag("div", tag("h3", stops.title), tag("p", shown["at"][at], class_="at"), grid,
+    return tag("div", tag("h3", shown["title"]), tag("p", shown["at"][at], class_="at"), grid,
                tag("p", fpir, class_="fpir"), class_="set", data_set=str(place))  # fmt: skip
 
 

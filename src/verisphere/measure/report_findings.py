@@ -1,14 +1,13 @@
 """What a report is made of: the figures of each set, the calibrated thresholds on it, and the runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import PurePath
-
-import numpy as np
-from jaxtyping import Float64, Int64
+from typing import Any, TypeAlias
 
 from verisphere.base.vocabulary import Embeddings, OperatingPoint, Progress, Redrawing
+from verisphere.base.words import counted
 from verisphere.decide import Curve, Far, Interval, OneThreshold
 from verisphere.decide.curve import Histogram
 from verisphere.decide.guarantee import GuaranteedThreshold
@@ -45,46 +44,22 @@ class File:
     sha256: str | None
 
 
-@dataclass(frozen=True)
-class SampleImage:
-    """One image of a sample pair; the domain is None if the set has none."""
-
-    name: str
-    identity: str
-    domain: str | None
-
-
-@dataclass(frozen=True)
-class SamplePair:
-    """Two images, their score, and whether it is above the threshold."""
-
-    left: SampleImage
-    right: SampleImage
-    score: float
-    accepted: bool
+#: The rows of two images, and their score.
+Sample: TypeAlias = tuple[int, int, float]
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Sample pairs of a set, and the threshold that they are decided at.
+    """Sample pairs of a set.
 
-    Genuine pairs come by rising score, impostor pairs by falling score. `uris` has the images as data URIs, by name;
+    Genuine pairs by rising score, impostor pairs by falling score. `uris` has the images as data URIs, by name;
     `missing` is the reason why there are none, and empty if there are.
     """
 
-    genuine: tuple[SamplePair, ...]
-    impostor: tuple[SamplePair, ...]
+    genuine: tuple[Sample, ...]
+    impostor: tuple[Sample, ...]
     uris: Mapping[str, str]
     missing: str = ""
-    threshold: float = 0.0
-
-    def decided_at(self, threshold: float) -> "Samples":
-        """The same pairs, decided at this threshold."""
-        same, other = (
-            tuple(replace(pair, accepted=pair.score > threshold) for pair in pairs)
-            for pairs in (self.genuine, self.impostor)
-        )
-        return replace(self, genuine=same, impostor=other, threshold=threshold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +67,11 @@ class Findings:
     """The results over all pairs of one set.
 
     Attributes:
-        title: title of the set and the model; unique on a page.
         model: the origin of the embeddings in words.
         headline: the operating point at the FAR of the one threshold.
         interval: interval of the TAR of the headline over redrawn people; None below resolution.
         band: intervals of the TAR at the FAR of the one threshold and at lower ones, over redrawn people, by the FAR.
         cmc: shares of probes found within k people: one image of each person is enrolled, the others are probes.
-        curve: thinned ROC curve.
-        by_domain: histogram of the pairs within each domain.
-        samples: pairs at the error boundary.
         first: what is said of these reasons and of the training before the figures, a line each.
         doubt: why the images that were embedded for the report do not look like aligned faces; empty where they do.
     """
@@ -129,6 +100,12 @@ class Findings:
         """The name of the set of images; empty where the embeddings do not say it."""
         return PurePath(self.embeddings.origin.images).name if self.embeddings.origin is not None else ""
 
+    def image(self, row: int) -> tuple[str, str, str | None]:
+        """Name, identity and domain of an image."""
+        of = self.embeddings
+        domain = None if of.domains is None else str(of.domains[row])
+        return str(of.names[row]), str(of.identities[row]), domain
+
     @property
     def several_domains(self) -> bool:
         """Whether domains can be compared: at least two have pairs of both kinds."""
@@ -153,6 +130,8 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """Whether the difference may be chance, all comparisons of the report considered."""
+        if not self.interval.value:
+            return "no difference"
         return "beyond chance" if self.p_holm <= 0.05 else "may be chance"
 
     @property
@@ -166,6 +145,9 @@ class Comparison:
             more, fewer, low, high = fewer, more, -high, -low
         size = f"{abs(value):.2f} points of TAR (95 % over people: {low:+.2f} to {high:+.2f})"
         return f"{at} {more} recognises more than {fewer}: {size}"
+
+    def __str__(self) -> str:
+        return f"{self.words}; {self.verdict}."
 
 
 @dataclass(frozen=True)
@@ -220,8 +202,6 @@ class Training:
     """A run.
 
     Attributes:
-        title: title, unique among the runs of a page.
-        recipe: the resolved recipe as YAML.
         people: number of people in training; None if the run does not record it.
         measured: whether embeddings of the run are on the page.
         trained: the images of the training in words; empty where the run has no checkpoint.
@@ -238,47 +218,8 @@ class Training:
 
 
 @dataclass(frozen=True, eq=False)
-class Stops:
-    """The thresholds of the control of one set, which fall while its FAR rises.
-
-    Attributes:
-        covered: whether the promised thresholds are of the model of this set.
-        counts: numbers of accepted and of all impostor pairs, of accepted and of all genuine pairs at each stop; over
-            all pairs under the name `ALL`, and within each domain.
-        fpir: for each size of a gallery, the mean share of strangers found at each stop.
-    """
-
-    title: str
-    covered: bool
-    thresholds: tuple[float, ...]
-    counts: Mapping[str, Int64[np.ndarray, "stops 4"]]
-    fpir: Mapping[int, Float64[np.ndarray, " stops"]]
-
-
-@dataclass(frozen=True)
-class Control:
-    """The stops of all sets, at equal FAR over all pairs; at a promised threshold a set that it is for has it itself.
-
-    Attributes:
-        sets: the stops of each set, the leading one first.
-        names: a name for each stop: the target FAR that it is the threshold of, else empty.
-        promises: the promised FAR of each stop; empty between promised thresholds.
-        words: what is promised at each of these FARs.
-        start: the stop that the page begins with.
-        promised: promised FARs with their thresholds, which rise.
-    """
-
-    sets: tuple[Stops, ...]
-    names: tuple[str, ...]
-    promises: tuple[str, ...]
-    words: Mapping[str, str]
-    start: int
-    promised: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Contents:
-    """Everything on a page; there is no control without sets."""
+    """Everything on a page; there is no control without sets, which is as `control` makes it."""
 
     title: str
     asked: FigureOptions
@@ -287,7 +228,12 @@ class Contents:
     calibrated: Calibrated | None
     gallery: ShippedGallery | None
     trainings: tuple[Training, ...]
-    control: Control | None = None
+    control: Mapping[str, Any] | None = None
+
+    def deciding(self, findings: Findings) -> OperatingPoint:
+        """The operating point of a set that decides: at the first shipped threshold, where it was tried on the set."""
+        shipped = None if self.calibrated is None else self.calibrated.first(findings.title)
+        return findings.headline if shipped is None else shipped.on(findings.title)
 
     @property
     def compared(self) -> str:
@@ -295,11 +241,12 @@ class Contents:
         count, sets = len(self.comparisons), len(self.findings)
         told = []
         if count:
+            redrawn, made = self.comparisons[0].interval.replicates, counted(count, "comparison")
             told.append(
-                f"Every two sets of the same images are compared, each at its own threshold: comparisons: {count}. "
-                f"People are redrawn {self.comparisons[0].interval.replicates:,} times, alike for both, so what they "
-                "have in common cancels. Beyond chance are differences that Holm's method finds at 5 % over all of "
-                "these comparisons together, so one whose own interval leaves out zero may be chance."
+                f"Every two sets of the same images are compared, each at its own threshold: {made}. "
+                f"People are redrawn {redrawn:,} times, alike for both, so what they have in common cancels. Beyond "
+                "chance are differences that Holm's method finds at 5 % over all of these comparisons together, so one "
+                "whose own interval leaves out zero may be chance."
             )
         if len({(one.ours, one.theirs) for one in self.comparisons}) < sets * (sets - 1) // 2:
             few = f"too few pairs of strangers for FAR {target_text(self.asked.far)}"

@@ -36,7 +36,7 @@ def summary(contents: Contents) -> list[Markup]:
         return [*words, *unmeasured]
     findings = contents.findings[leading(contents.findings, contents.calibrated)]
     shipped = contents.calibrated.first(findings.title) if contents.calibrated is not None else None
-    point = findings.headline if shipped is None else shipped.on(findings.title)
+    point = contents.deciding(findings)
     three = definitions(
         ("How good", _how_good(findings, point, shipped is None)),
         ("At which threshold", _at_threshold(point, shipped)),

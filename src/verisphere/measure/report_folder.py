@@ -55,7 +55,7 @@ def write_tables(folder: Path, contents: Contents) -> None:
         [short_far(points[0].far_target), *("-" if at.below_resolution else f"{100 * at.tar:.2f}" for at in points)]
         for points in zip(*(findings.points for findings in contents.findings), strict=True)
     ]
-    words = "".join(f"- {plain(f'{one.words}; {one.verdict}.')}\n" for one in contents.comparisons)
+    words = "".join(f"- {plain(str(one))}\n" for one in contents.comparisons)
     markdown = [table([plain(title) for title in header], cells), words, contents.compared]
     (folder / NAMES[1]).write_text("\n\n".join(part.strip() for part in markdown if part) + "\n", encoding="utf-8")
     (folder / NAMES[2]).write_text(_tabular(header, cells), encoding="utf-8")
@@ -148,16 +148,21 @@ def _numbers(contents: Contents) -> dict[str, Any]:
         "one_far": contents.asked.far,
         "replicates": contents.asked.redrawing.replicates,
         "seed": contents.asked.redrawing.seed,
-        "sets": [_set(findings) for findings in contents.findings],
-        "differences": [{**vars(one), "words": f"{one.words}; {one.verdict}."} for one in contents.comparisons],
+        "sets": [_set(findings, contents.deciding(findings).threshold) for findings in contents.findings],
+        "differences": [{**vars(one), "words": str(one)} for one in contents.comparisons],
         "calibrated": None if contents.calibrated is None else _calibrated(contents.calibrated),
         "gallery": None if contents.gallery is None else _of_gallery(contents.gallery),
         "training": contents.trainings,
     }
 
 
-def _set(findings: Findings) -> dict[str, Any]:
+def _set(findings: Findings, threshold: float) -> dict[str, Any]:
     embeddings = findings.embeddings
+
+    def sample(left: int, right: int, score: float) -> dict[str, Any]:
+        sides = (dict(zip(("name", "identity", "domain"), findings.image(row), strict=True)) for row in (left, right))
+        return {**dict(zip(("left", "right"), sides, strict=True)), "score": score, "accepted": score > threshold}
+
     return {
         "title": findings.title,
         "file": findings.file,
@@ -176,8 +181,8 @@ def _set(findings: Findings) -> dict[str, Any]:
         "curve": _curve(findings.curve),
         "histogram": _histogram(findings.histogram),
         "domain_histograms": {name: _histogram(histogram) for name, histogram in findings.by_domain.items()},
-        "hardest_genuine": findings.samples.genuine,
-        "closest_impostors": findings.samples.impostor,
+        "hardest_genuine": [sample(*pair) for pair in findings.samples.genuine],
+        "closest_impostors": [sample(*pair) for pair in findings.samples.impostor],
     }
 
 

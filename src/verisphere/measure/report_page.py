@@ -1,14 +1,13 @@
 """The page of a report: its sections, the plots of its sets and runs, the sample pairs, and where numbers come from."""
 
 import re
-from collections.abc import Mapping, Sequence
 from functools import partial
 
 from verisphere.decide.intervals import COVERAGE
 from verisphere.decide.point import short_far
 from verisphere.measure import report_rates
 from verisphere.measure.report_control import control_page
-from verisphere.measure.report_findings import Contents, File, Findings, SamplePair, Training
+from verisphere.measure.report_findings import Contents, File, Findings, Training
 from verisphere.measure.report_first import summary
 from verisphere.report.blocks import Page, Plot, Section
 from verisphere.report.html import Markup, breakable, definitions, fold, table, tag
@@ -21,7 +20,9 @@ from verisphere.report.tables import number, tar_text, target_text
 
 def report_page(contents: Contents) -> Page:
     """The page; a section without content is omitted."""
-    measured, trainings = contents.findings, contents.trainings
+    measured, trainings, calibrated = contents.findings, contents.trainings, contents.calibrated
+    numbered = list(enumerate(measured, start=1))
+    domains = [_within(one, place, contents.asked.degrees) for place, one in numbered if one.several_domains]
     detail: list[Markup] = []
     if measured:
         detail.append(fold("Operating points with counts and bounds", *report_rates.operating_points(contents)))
@@ -31,21 +32,17 @@ def report_page(contents: Contents) -> Page:
         Section("In short", "summary", summary(contents)),
         Section("Move the threshold", "threshold", [] if contents.control is None else control_page(contents.control)),
         Section("Compared", "compared", report_rates.comparison(contents) if len(measured) > 1 else []),
-        Section("Domains at one threshold", "domains", [*report_rates.domains(contents), *_domain_scores(contents)]),
+        Section("Domains at one threshold", "domains", [*report_rates.domains(contents), *domains]),
         Section("Curves", "curves", _curves(contents) if measured else []),
-        Section("Scores", "scores", _scores(contents)),
-        Section(
-            "Promised thresholds",
-            "promised",
-            [] if contents.calibrated is None else report_rates.calibrated(contents.calibrated),
-        ),
+        Section("Scores", "scores", [_all_scores(contents, one, place) for place, one in numbered]),
+        Section("Promised thresholds", "promised", [] if calibrated is None else report_rates.calibrated(calibrated)),
         Section(
             "Threshold of a gallery",
             "gallery",
             [] if contents.gallery is None else report_rates.of_gallery(contents.gallery),
         ),
-        Section("Training", "training", _trainings(trainings)),
-        Section("Pairs at the error boundary", "pairs", _sample_pairs(measured) if measured else []),
+        Section("Training", "training", [_training(run, place) for place, run in enumerate(trainings, start=1)]),
+        Section("Pairs at the error boundary", "pairs", _sample_pairs(contents) if measured else []),
         Section("Details", "details", detail),
     ]
     made = (
@@ -104,19 +101,6 @@ def _curves(contents: Contents) -> list[Plot]:
     ]
 
 
-def _scores(contents: Contents) -> list[Plot]:
-    """Histograms with thresholds, of each set."""
-    return [_all_scores(contents, findings, place) for place, findings in enumerate(contents.findings, start=1)]
-
-
-def _domain_scores(contents: Contents) -> list[Plot]:
-    """Histograms of the domains of each set, with their own thresholds."""
-    numbered = enumerate(contents.findings, start=1)
-    return [
-        _within(findings, place, contents.asked.degrees) for place, findings in numbered if findings.several_domains
-    ]
-
-
 def _all_scores(contents: Contents, findings: Findings, place: int) -> Plot:
     """The scores of all pairs of a set, with the calibrated thresholds that were tried on it."""
     title, point = findings.title, findings.headline
@@ -159,11 +143,6 @@ def _within(findings: Findings, place: int, degrees: bool) -> Plot:
     return Plot(plot_name("domains", place, title), draw, alt, caption)
 
 
-def _trainings(trainings: Sequence[Training]) -> list[Markup | Plot]:
-    """Training curves, and the runs that have logged nothing yet."""
-    return [_training(run, place) for place, run in enumerate(trainings, start=1)]
-
-
 def _training(run: Training, place: int) -> Markup | Plot:
     people = f", trained on {run.people:,} people" if run.people is not None else ""
     people = f", {run.trained}" if run.trained else people
@@ -186,24 +165,25 @@ def _training(run: Training, place: int) -> Markup | Plot:
 # --- sample pairs ---
 
 
-def _sample_pairs(measured: Sequence[Findings]) -> list[Markup]:
+def _sample_pairs(contents: Contents) -> list[Markup]:
     """The genuine pairs that score lowest and the impostors that score highest, with their images where known."""
     told = (
         "The pairs that decide the error rates. Wrong labels show here first: a hard pair of the same person may be "
         "two people under one name, a close pair of strangers one person under two. Nobody is in two pairs of a kind."
     )
     parts = [tag("p", told)]
-    for findings in measured:
-        samples = findings.samples
-        parts.append(tag("h3", f"{findings.title}, decided at the threshold {number(samples.threshold)}"))
+    for findings in contents.findings:
+        samples, threshold = findings.samples, contents.deciding(findings).threshold
+        parts.append(tag("h3", f"{findings.title}, decided at the threshold {number(threshold)}"))
         if samples.missing:
             parts.append(tag("p", f"No pictures: {samples.missing}", class_="note"))
         for heading, pairs, genuine in (
             ("Hardest pairs of the same person, lowest score first", samples.genuine, True),
             ("Closest pairs of strangers, highest score first", samples.impostor, False),
         ):
-            parts += [tag("h4", heading), pair_cards(_card(pair, genuine, samples.uris) for pair in pairs)]
-    if any(not findings.samples.missing and not _drawn(findings) for findings in measured):
+            cards = (_card(findings, *pair, genuine, threshold) for pair in pairs)
+            parts += [tag("h4", heading), pair_cards(cards)]
+    if any(not findings.samples.missing and not _drawn(findings) for findings in contents.findings):
         parts.append(SHOWS_PEOPLE)
     return parts
 
@@ -214,14 +194,14 @@ def _drawn(findings: Findings) -> bool:
     return origin is not None and bool(origin.drawn)
 
 
-def _card(pair: SamplePair, genuine: bool, uris: Mapping[str, str]) -> list[Markup]:
-    both, wrong = (pair.left, pair.right), pair.accepted != genuine
-    how = ("wrongly" if wrong else "rightly") + (" accepted" if pair.accepted else " rejected")
-    verdict = tag("span", how, class_="verdict wrong" if wrong else "verdict")
+def _card(findings: Findings, left: int, right: int, score: float, genuine: bool, threshold: float) -> list[Markup]:
+    both, accepted, uris = [findings.image(left), findings.image(right)], score > threshold, findings.samples.uris
+    how = ("rightly" if accepted == genuine else "wrongly") + (" accepted" if accepted else " rejected")
+    verdict = tag("span", how, class_="verdict" if accepted == genuine else "verdict wrong")
     return [
-        *([face_row((one.name for one in both), uris)] if uris else []),
-        tag("p", f"score {number(pair.score)}, ", verdict),
-        *(image_line(one.name, one.identity, one.domain) for one in both),
+        *([face_row((name for name, *_ in both), uris)] if uris else []),
+        tag("p", f"score {number(score)}, ", verdict),
+        *(image_line(*one) for one in both),
     ]
 
 
@@ -247,19 +227,11 @@ def _rules(contents: Contents) -> list[tuple[str, str]]:
     redrawing = contents.asked.redrawing
     return [
         (
-            "Score",
-            "The cosine of two embeddings, summed in double precision from unit rows in single precision; higher is "
-            "more alike.",
-        ),
-        (
-            "Pairs",
-            "Every two images of a set, once, and no image with itself: of the same person where the two identities "
-            "agree, which standards call genuine, and otherwise of strangers, which they call impostors.",
-        ),
-        (
             "Decision",
-            "Accept iff score > threshold. TAR (TMR in ISO/IEC 19795-1) is the share accepted of the pairs of the same "
-            "person, FAR (FMR) of those of strangers.",
+            "Accept iff score > threshold; the score is the cosine of two embeddings, summed in double precision. Two "
+            "images are of the same person where the two identities agree, which standards call genuine, and otherwise "
+            "of strangers, which they call impostors. TAR (TMR in ISO/IEC 19795-1) is the share accepted of the pairs "
+            "of the same person, FAR (FMR) of those of strangers.",
         ),
         (
             "Threshold at a FAR f",

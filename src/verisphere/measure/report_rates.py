@@ -1,11 +1,10 @@
 """The sections of a report page with rates: comparison, operating points, domains, promised thresholds."""
 
-import math
 from collections.abc import Iterator, Sequence
 
 from verisphere.base.vocabulary import OperatingPoint
 from verisphere.base.words import in_per_cent, share, share_bounds
-from verisphere.decide import DomainResult, OneThreshold, exact_rate
+from verisphere.decide import OneThreshold, exact_rate
 from verisphere.measure.report_findings import Calibrated, Contents, ShippedGallery
 from verisphere.report.calibration_tables import AGAIN
 from verisphere.report.html import Markup, definitions, fold, table, tag
@@ -13,10 +12,9 @@ from verisphere.report.tables import number, tar_bounds, tar_text, target_text
 
 NONE = "\N{EN DASH}"
 _PROMISE = (
-    "A promise is about two new people, one image of each, like those calibrated on. The tables below are about "
-    "another thing: all pairs of one set, where a person with many images counts more often, every person is in "
-    "many pairs, and a domain may be unlike the whole. So a FAR measured here can lie above the one promised. Its "
-    "bounds take pairs as independent; where pairs share people, they are too narrow."
+    "A promise is about two new people, one image of each, like those calibrated on. All pairs of a set are another "
+    "thing: a person with many images counts more often, every person is in many pairs, and a domain may be unlike the "
+    "whole, so a FAR measured here can lie above the one promised."
 )
 
 
@@ -85,77 +83,35 @@ def _points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
 
 
 def domains(contents: Contents) -> list[Markup]:
-    """Each domain at the one threshold, and at its own threshold; of sets with fewer than two domains nothing."""
-    parts = []
-    for findings in contents.findings:
-        if findings.one is not None and findings.several_domains:
-            parts.append(tag("p", tag("strong", findings.title), f": {_far_in_words(findings.one)}"))
-            parts.append(
-                fold(f"{findings.title}: each domain in figures", _domains_table(findings.title, findings.one))
-            )
-    return parts
-
-
-def _domains_table(title: str, result: OneThreshold) -> Markup:
-    alike = in_per_cent(domain.far for domain in result.domains.values())
-    rows = [
-        [
-            name,
-            tar_text(domain.tar),
-            _far(domain, alike),
-            share_bounds(domain.far_lower_95, domain.far_upper_95, alike),
-            number(domain.threshold),
-            NONE if domain.below_resolution else tar_text(domain.tar_own),
-            f"{domain.genuine_total:,}",
-            f"{domain.impostor_total:,}",
-        ]
-        for name, domain in result.domains.items()
+    """What each domain has at the one threshold, in words; of sets with fewer than two domains nothing."""
+    several = [findings for findings in contents.findings if findings.several_domains]
+    return [
+        tag("p", tag("strong", findings.title), f": {_in_words(findings.one)}")
+        for findings in several
+        if findings.one is not None
     ]
-    header = [
-        "Domain",
-        "TAR",
-        "FAR",
-        "95 % bounds",
-        "Own threshold",
-        "TAR at own",
-        "Pairs of the same person",
-        "Of strangers",
-    ]
-    threshold = number(result.calibration_threshold)
-    caption = f"{title}: every domain at the one threshold {threshold}, FAR {target_text(result.far_target)} over all"
-    return table(caption, header, rows, _domains_note(result))
 
 
-def _far(domain: DomainResult, alike: bool) -> str:
-    return share(domain.far, per_cent=alike) if domain.impostor_accepted else f"none of {domain.impostor_total:,}"
-
-
-def _far_in_words(result: OneThreshold) -> str:
+def _in_words(result: OneThreshold) -> str:
     ranked = sorted(result.domains.items(), key=lambda item: item[1].far)
     (low_name, low), (high_name, high) = ranked[0], ranked[-1]
     alike = in_per_cent([high.far])
     factor = f", a factor of {high.far / low.far:,.3g}" if low.far > 0 else ""
-    return (
-        f"at the one threshold {number(result.calibration_threshold)} strangers pass most often in {high_name}, "
-        f"{_far(high, alike)}, and least often in {low_name}, {_far(low, alike)}{factor}."
+    lowest, highest = (
+        share(one.far, per_cent=alike) if one.impostor_accepted else f"none of {one.impostor_total:,}"
+        for one in (low, high)
     )
-
-
-def _domains_note(result: OneThreshold) -> str:
-    deviation = number(math.sqrt(result.neg_log10_far_variance), 3)
     notes = [
-        f"Over domains: TAR mean {tar_text(result.tar_mean)}, standard deviation "
-        f"{100 * math.sqrt(result.tar_variance):.2f} points; -log10 FAR mean {number(result.neg_log10_far_mean, 3)}, "
-        f"standard deviation {deviation}; gamma, the root mean square "
-        f" distance of the own thresholds from the one, {number(result.gamma)}."
+        f"at the one threshold {number(result.calibration_threshold)} strangers pass most often in {high_name}, "
+        f"{highest}, and least often in {low_name}, {lowest}{factor}. The mean TAR of the domains is "
+        f"{tar_text(result.tar_mean)}; their own thresholds lie {number(result.gamma)} from the one (gamma, the root "
+        "mean square)."
     ]
     unresolved = [name for name, domain in result.domains.items() if domain.below_resolution]
     if unresolved:
         notes.append(
             f"Too few pairs of strangers to show this FAR at a threshold of their own: {', '.join(unresolved)}."
         )
-    if result.far_is_bound:
-        notes.append(f"FAR 0 entered as 1 / pairs of strangers in: {', '.join(result.far_is_bound)}.")
     if result.skipped:
         notes.append(f"Skipped, without pairs of the same person or of strangers: {', '.join(result.skipped)}.")
     return " ".join(notes)
@@ -165,7 +121,7 @@ def _domains_note(result: OneThreshold) -> str:
 
 
 def calibrated(calibration: Calibrated) -> list[Markup]:
-    """The thresholds of a calibration, their guarantees, and their rates on the sets of the page."""
+    """The thresholds of a calibration, their guarantees, and whether the rates of the sets of the page are above."""
     thresholds = [shipped.threshold for shipped in calibration.shipped]
     promises = [
         tag("p", tag("strong", f"FAR {target_text(found.far_target)}, {found.guarantee}"), f". {found}")
@@ -197,29 +153,7 @@ def of_gallery(shipped: ShippedGallery) -> list[Markup]:
 
 
 def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
-    """The rates of the thresholds on one set."""
-    points = [(name, point) for shipped in calibration.shipped for name, point in shipped.points[title].items()]
-    alike = in_per_cent(point.far for _, point in points)
-    rows = [
-        [
-            f"{target_text(point.far_target)}{' *' if point.below_resolution else ''} {name or 'all pairs'}",
-            tar_text(point.tar),
-            tar_bounds(point.tar_lower_95, point.tar_upper_95),
-            share(point.far, per_cent=alike),
-            share_bounds(point.far_lower_95, point.far_upper_95, alike),
-            f"{point.genuine_total:,}",
-            f"{point.impostor_total:,}",
-        ]
-        for name, point in points
-    ]
-    bounds = "95 % bounds"
-    header = ["FAR promised, pairs", "TAR", bounds, "FAR measured", bounds, "Pairs of the same person", "Of strangers"]
-    below = any(point.below_resolution for _, point in points)
-    note = "* too few pairs of strangers to show a FAR this low." if below else ""
-    yield fold(
-        f"{title}: the promised thresholds in figures",
-        table(f"{title}: the promised thresholds on all its pairs", header, rows, note),
-    )
+    """Whether the rates of a set are above what is promised."""
     above = [f"of {target_text(far)}: {', '.join(names)}" for far, names in above_promise(calibration, title).items()]
     if above:
         yield tag("p", tag("strong", f"{title}: the measured FAR is above the promised one"), f" {'; '.join(above)}.")
