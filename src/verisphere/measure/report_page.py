@@ -47,7 +47,7 @@ def report_page(contents: Contents) -> Page:
     ]
     made = (
         "Beside this page lie the plots as PNG and SVG, in plots/, the numbers, in figures.json, and, where sets were "
-        "measured, their TARs in table.csv, table.md and table.tex."
+        "measured, their TARs and differences, as tables."
     )
     script = None if contents.control is None else "control.js"
     return Page(contents.title, [part for part in sections if part.blocks], made, script=script)
