@@ -365,6 +365,8 @@ def test_without_scripts_the_page_has_what_holds_at_the_first_stop(browser, plac
         assert opened.locator("#stop").is_visible() == scripts
         opened.emulate_media(media="print")
         assert not opened.get_by_text("Move the threshold").last.is_visible()
+        opened.set_viewport_size({"width": 560, "height": 800})  # a sheet of paper has no scroll bar
+        assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
         context.close()
     assert shown[0] == shown[1]
     assert all(shown[0])
