@@ -190,7 +190,7 @@ class ReportResult(Result):
     """A report that has been written.
 
     `summary` is what is said first of each set, then as tables the rates at the shipped threshold, where one was tried,
-    and the TAR of each set at the one FAR; empty if nothing was measured.
+    and the TAR of each set at the one FAR, and in words the differences; empty if nothing was measured.
     """
 
     page: Path
