@@ -108,7 +108,7 @@ def chance_of(ours: Redrawn, theirs: Redrawn) -> float:
     """
     differences = ours.replicates - theirs.replicates
     differences = differences[~np.isnan(differences)]
-    against = min(np.count_nonzero(differences <= 0), np.count_nonzero(differences >= 0))
+    against = int(min((differences <= 0).sum(), (differences >= 0).sum()))
     return min(2 * (against + 1) / (len(differences) + 1), 1.0)
 
 
