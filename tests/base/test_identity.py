@@ -592,7 +592,7 @@ def test_a_crowd_under_unknown_is_named(tmp_path: Path, monkeypatch, caplog, wor
     ],
 )
 def test_texts_and_codes_for_nobody_are_named(name: str):
-    (note,) = crowds({"Ann": 4, "Ben": 4, name: 24})
+    (note,) = crowds([("Ann", 4), ("Ben", 4), (name, 24)])
     assert note.startswith(f"{name!r} holds 24 images, where the median person has 4: are they all one person?")
 
 
@@ -612,4 +612,4 @@ def test_texts_and_codes_for_nobody_are_named(name: str):
     ],
 )
 def test_a_name_that_holds_no_crowd_is_not_named(images: dict[str, int]):
-    assert not crowds(images)
+    assert not crowds(images.items())

@@ -216,7 +216,7 @@ def test_a_damaged_entry_of_an_archive_is_refused(folder, tmp_path):
     content = bytearray((tmp_path / "a.zip").read_bytes())
     content[content.index(b'"drawn"') + 1] ^= 1
     (tmp_path / "a.zip").write_bytes(content)
-    with pytest.raises(ValueError, match=r"images\.json: cannot be read from the archive"):
+    with pytest.raises(ValueError, match=r"images\.json: damaged archive entry"):
         read_source(tmp_path / "a.zip", ["all/Ann/1.png"])
 
 

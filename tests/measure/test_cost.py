@@ -81,6 +81,7 @@ def test_the_pairs_of_another_model_count_by_the_length_of_its_rows(files: dict[
         ("evaluate all-pairs set.npz --far 1e-4 --by-person people.csv", 2 * 45),
         ("evaluate all-pairs set.npz --far 1e-4 --against set", 4 * 45),
         ("evaluate identification set.npz --galleries 3", 3 * 50),
+        ("evaluate identification set.npz --by-image", 2 * 50),
         ("evaluate identification set.npz --gallery set --distractors other.npz", 2 * 100),
         ("calibrate set.npz --gallery set --fpir 1e-1 --out out.json", 5 * 10),
         ("clean duplicates set.npz --no-images --out out", 10),
@@ -219,6 +220,15 @@ def test_work_on_images_is_timed_by_its_first_piece(
     assert f"nothing more was computed\npieces   about {pieces}" in made[0].text()
 
 
+def test_steps_that_a_dry_run_does_not_count_are_named(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(files["file"].parent)
+    for words, named in (("--intervals", True), ("--by-person people.csv", False), ("", False)):
+        assert not main(["evaluate", "all-pairs", "set.npz", "--far", "1e-4", *words.split(), "--dry-run"])
+        assert ("; without the bootstrap's replicates\n" in capsys.readouterr().out) == named
+
+
 def test_sets_that_a_dry_run_does_not_count_are_named(images: None, capsys: pytest.CaptureFixture[str]) -> None:
     Path("suite", "cfp").mkdir()
     Path("suite", "cfp", "pairs.txt").write_text("1\t1\nNobody\t1\t2\nNobody\t1\tP1\t1\n")
@@ -227,6 +237,7 @@ def test_sets_that_a_dry_run_does_not_count_are_named(images: None, capsys: pyte
     told = capsys.readouterr()
     assert "cfp is not counted: " in told.err
     assert told.err.count("is not counted") == 1
+    assert "; without the evaluation of the sets\n" in told.out
     assert "pieces   about 3" in told.out
 
 

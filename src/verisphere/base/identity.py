@@ -15,11 +15,13 @@ differ as written and are equal once folded are refused, unless `--names` (`name
 
 import re
 import unicodedata
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
+from itertools import islice
 
 import numpy as np
 from jaxtyping import Bool
@@ -52,6 +54,7 @@ _NOT_PLAIN = re.compile(r"^ *([+.]|-[.0]|-?[0-9]+[.e])", re.MULTILINE | re.IGNOR
 _PUNCTUATION, _END_NUMBER = re.compile(r"[^\w\s]+"), re.compile(r"(?<=[^\W\d]{2}) *[0-9]+$")
 _DIGITS = re.compile(r"-?[0-9]+")
 _DOTTED = re.compile("i\u0307+")  # what a capital I with a dot becomes in lower case
+_FOLDED_AT_ONCE = 1 << 12
 _TOO_LARGE = 10**19  # for a whole number of 64 bits
 _asked: ContextVar[Names | None] = ContextVar("names", default=None)
 _exact: ContextVar[bool] = ContextVar("exact", default=True)
@@ -142,7 +145,7 @@ def refuse_missing(
 
 
 def spellings(
-    distinct: Iterable[str],
+    distinct: Collection[str],
     column: Iterable[str],
     where: Callable[[int], str],
     how: Names | None,
@@ -157,12 +160,12 @@ def spellings(
         parts: the column in parts, of which the first that has a person decides the spelling: what is drawn from one
             file does not change beside another.
     """
+    if _are_apart(distinct):
+        return {}
     names = list(dict.fromkeys((*distinct, NOBODY)))
     forms = _all_folded(names)
     all_numbers = all(map(_DIGITS.fullmatch, forms))
     numbers = {name: form for name, form in zip(names, forms, strict=True) if name != form} if all_numbers else {}
-    if not numbers and len(set(forms)) == len(forms) and MISSING.isdisjoint(forms):
-        return {}
     alike: dict[str, list[str]] = defaultdict(list)
     for name, form in zip(names, forms, strict=True):
         alike[form].append(name)
@@ -191,6 +194,23 @@ def spellings(
     images[0][NOBODY] = 1 + images[0].total()  # nobody stays nobody
     best = [min(group, key=lambda name: (*(-part[name] for part in images), name)) for group in groups]
     return {name: chosen for group, chosen in zip(groups, best, strict=True) for name in group if name != chosen}
+
+
+def _are_apart(distinct: Iterable[str]) -> bool:
+    """Whether surely no name is missing, equal to another once folded, or a number in another than its plain spelling.
+
+    Of many millions of names a number each is held.
+    """
+    hashes, names = array("q", [hash(NOBODY)]), iter(distinct)
+    digits_alone = plain = True
+    while some := [*islice(names, _FOLDED_AT_ONCE)]:
+        forms = _all_folded(some)
+        if not MISSING.isdisjoint(forms):
+            return False
+        digits_alone = digits_alone and all(map(_DIGITS.fullmatch, forms))
+        plain = plain and some == forms
+        hashes.extend(hash(form) for name, form in zip(some, forms, strict=True) if name != NOBODY)
+    return not (digits_alone and not plain) and len(np.unique(hashes)) == len(hashes)
 
 
 def _two_in_one_part(groups: Sequence[Sequence[str]], parts: Sequence[Iterable[str]]) -> bool:
@@ -249,18 +269,18 @@ def among(names: np.ndarray, people: np.ndarray, how: Names | None) -> Bool[np.n
     return np.array([form in known for form in _all_folded(distinct.tolist())], bool)[place]
 
 
-def crowds(images: Mapping[str, int]) -> list[str]:
+def crowds(images: Iterable[tuple[str, int]]) -> list[str]:
     """A note on each name such as `unknown` that holds 10 images or more, and 5 times the median of other people.
 
-    >>> crowds({"Ann": 2, "Ben": 3, "unknown": 200})[0][:73]
+    >>> crowds([("Ann", 2), ("Ben", 3), ("unknown", 200)])[0][:73]
     "'unknown' holds 200 images, where the median person has 2.5: are they all"
     """
-    unnamed = {
-        name: count
-        for name, count in images.items()
-        if name != NOBODY and not {_plain(name), folded(name)}.isdisjoint(_UNNAMED | MISSING)
-    }
-    others = [count for name, count in images.items() if name not in unnamed and name != NOBODY and count]
+    unnamed, others = dict[str, int](), array("q")
+    for name, count in images:
+        if name != NOBODY and not {_plain(name), folded(name)}.isdisjoint(_UNNAMED | MISSING):
+            unnamed[name] = count
+        elif name != NOBODY and count:
+            others.append(count)
     if not unnamed or not others:
         return []
     usual = float(np.median(others))

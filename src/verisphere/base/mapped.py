@@ -1,6 +1,7 @@
 """Rows in temporary files that are mapped into memory, so that a set can be larger than the memory.
 
-Rows that are read from shards are mapped, and so is what is made of mapped rows, row by row. The system reads a page
+Rows that are read from shards are mapped, and so is what is made of mapped rows, row by row; so are the names and the
+places of the images of a large set. The system reads a page
 when it is needed and drops it when memory runs short. A file has no name, so its space is free when the process ends,
 however it ends. Files lie where `tempfile` puts them: `TMPDIR` names another disk.
 """
@@ -10,10 +11,11 @@ import math
 import os
 import sys
 import tempfile
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from mmap import MADV_NORMAL, MADV_RANDOM, MADV_WILLNEED, PAGESIZE, mmap
-from typing import TypeAlias, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +26,7 @@ Rows = TypeVar("Rows", Tensor, np.ndarray)
 Places: TypeAlias = Int64[Tensor, " places"] | Int64[np.ndarray, " places"]
 
 _BYTES_AT_ONCE = 1 << 24  # ordered at once in memory
+_BYTES_IN_MEMORY = 1 << 20  # of an array that grows
 
 
 def is_mapped(rows: Tensor | np.ndarray) -> bool:
@@ -47,11 +50,64 @@ def room(shape: tuple[int, ...], dtype: torch.dtype, mapped: bool) -> Shaped[Ten
             else:
                 os.truncate(file.fileno(), size)
         except OSError as error:
-            what = (
-                f"{tempfile.gettempdir()}, where {size:,} bytes of rows were to be mapped (TMPDIR names another disk)"
-            )
-            raise OSError(error.errno, error.strerror, what) from None
+            raise _no_space(error, size) from None
         return torch.from_file(file.name, shared=True, size=numbers, dtype=dtype).view(shape)
+
+
+def _no_space(error: OSError, size: int) -> OSError:
+    what = f"{tempfile.gettempdir()}, where {size:,} bytes of rows were to be mapped (TMPDIR names another disk)"
+    return OSError(error.errno, error.strerror, what)
+
+
+class Growing:
+    """Numbers that are appended one after another, in a mapped file once they are many.
+
+    >>> ends = Growing("q")
+    >>> ends.append(5)
+    >>> ends.extend(np.array([7, 9]))
+    >>> ends.array().tolist(), len(ends)
+    ([5, 7, 9], 3)
+    """
+
+    def __init__(self, kind: str) -> None:
+        """Begin without numbers, of a type that the module `array` names by a letter."""
+        self._memory: array[Any] = array(kind)
+        self._file: IO[bytes] | None = None
+        self._written = 0
+        self._most = _BYTES_IN_MEMORY // self._memory.itemsize
+
+    def __len__(self) -> int:
+        return self._written + len(self._memory)
+
+    def append(self, number: int) -> None:
+        """Append a number."""
+        self._memory.append(number)
+        if len(self._memory) > self._most:
+            self._write()
+
+    def extend(self, numbers: bytes | np.ndarray) -> None:
+        """Append numbers of the type of this array."""
+        self._memory.frombytes(numbers if isinstance(numbers, bytes) else numbers.tobytes())
+        if len(self._memory) > self._most:
+            self._write()
+
+    def array(self) -> np.ndarray:
+        """All numbers; nothing is appended afterwards."""
+        if self._file is None:
+            return np.array(self._memory, self._memory.typecode)
+        self._write()
+        with self._file as file:
+            return np.asarray(np.memmap(file, self._memory.typecode, "r"))
+
+    def _write(self) -> None:
+        try:
+            self._file = self._file or tempfile.TemporaryFile(prefix="verisphere-")  # noqa: SIM115
+            self._file.write(self._memory)
+            self._file.flush()
+        except OSError as error:
+            raise _no_space(error, len(self) * self._memory.itemsize) from None
+        self._written += len(self._memory)
+        del self._memory[:]
 
 
 def rows_at(rows: Rows, places: Int64[np.ndarray, " places"] | Shaped[np.ndarray, " mask"]) -> Rows:

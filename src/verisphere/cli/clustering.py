@@ -113,4 +113,4 @@ def add_purity(verbs: Verbs) -> None:
     add_accept_training_people(verb)
     add_accept_unrecorded(verb, "take files")
     add_work(verb)
-    add_cost(verb, cost_of_images("known", purity, held=False))
+    add_cost(verb, cost_of_images("known", purity, held=False, uncounted="the steps after the first"))

@@ -4,6 +4,7 @@ import argparse
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,17 +83,19 @@ def cost_of_rows(
             return cost_of("gallery", paths, [galleries])
         counted = lists(options)
         others = counted.pop("others", [*galleries, *getattr(options, "distractors", []) * len(galleries)])
-        redrawn = getattr(options, "intervals", kind == "report") or getattr(options, "by_person", None) or against
-        passes = (getattr(options, "galleries", None) or 1) * (2 if redrawn else 1)
+        redrawn = getattr(options, "intervals", kind == "report") or against
+        again = redrawn or any(getattr(options, name, None) for name in ("by_person", "by_image"))
+        passes = (getattr(options, "galleries", None) or 1) * (2 if again else 1)
         compared: Kind = "people" if getattr(options, "no_images", False) else kind
         fars = getattr(options, "far", None) or ()
-        return cost_of(compared, counted.pop("paths", paths), others, fars, passes, against, **counted)
+        cost = cost_of(compared, counted.pop("paths", paths), others, fars, passes, against, **counted)
+        return replace(cost, uncounted="the bootstrap's replicates" if redrawn else "")
 
     return cost
 
 
 def cost_of_images(
-    of: str, run: Callable[[argparse.Namespace], object], held: bool = True
+    of: str, run: Callable[[argparse.Namespace], object], held: bool = True, uncounted: str = ""
 ) -> Callable[[argparse.Namespace], Outcome]:
     """What a verb would take of the images in this option, which runs up to the first piece of each step."""
 
@@ -103,7 +106,7 @@ def cost_of_images(
         work, options.workers = FirstPieces(), 0  # processes that read images are not timed
         with working(work), suppress(NotComputed):
             run(options)
-        return work.cost(str(getattr(options, of)), held)
+        return replace(work.cost(str(getattr(options, of)), held), uncounted=uncounted)
 
     return cost
 

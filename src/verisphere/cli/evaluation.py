@@ -241,7 +241,7 @@ def add_suite(kinds: Verbs) -> None:
     add_json(verb)
     add_embedding_options(verb)
     add_work(verb)
-    add_cost(verb, cost_of_images("folder", _up_to_first_pieces))
+    add_cost(verb, cost_of_images("folder", _up_to_first_pieces, uncounted="the evaluation of the sets"))
 
 
 def evaluate_scores(options: argparse.Namespace) -> Outcome:

@@ -94,7 +94,7 @@ def read_known_people(path: str | Path, feature_norm: FeatureNorm = "keep") -> E
 
 def note_crowds(source: str | Path, identities: np.ndarray) -> None:
     """The log states each name such as `unknown` that holds far more images than a person; see `crowds`."""
-    for note in crowds(Counter(identities.tolist())):
+    for note in crowds(Counter(identities.tolist()).items()):
         log.warning("%s: %s", source, note)
 
 

@@ -4,15 +4,15 @@ import json
 import os
 import re
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from verisphere.base.provenance import DRAWN_IN_PLACE, GIVEN_LANDMARKS
 from verisphere.base.vocabulary import ImageSource
+from verisphere.files.archives import archive_entries, numbers_of, read_entry
 from verisphere.files.class_paths import present_name
 from verisphere.files.disk import read_file, real_path, regular
 from verisphere.files.documents import read_json
@@ -23,7 +23,7 @@ NAME = "images.json"
 SYNTHETIC = ImageSource("verisphere.images.SyntheticFaces", drawn=True, alignment=DRAWN_IN_PLACE)
 FORMAT = 1
 _MOST_BYTES = 2**16  # bytes
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+_FOLDERS = 1 << 12  # whose answer is remembered
 
 
 @dataclass(frozen=True)
@@ -49,26 +49,29 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
     packed = path.suffix.lower() == ".zip" and not path.is_dir()
     root = str(real_path(path) if path.is_dir() else real_path(path.parent))
     entries = _entries(path) if packed else {}
-    folders = {os.path.dirname(name) for name in names} or {""}
-    own = {root} if packed else {os.path.realpath(os.path.join(root, folder)) for folder in folders}
+    folders = map(os.path.dirname, names or ("",))  # those of a set that is sorted come one after another
 
-    @cache
-    def nearest(folder: str) -> str | None:
+    @lru_cache(_FOLDERS)
+    def nearest(folder: str, has_images: bool = False) -> str | None:
         file, outer = os.path.join(folder, NAME), os.path.dirname(folder)
         # far above a set such a file may be of something else
-        of_set = folder in own or folder == root or folder.startswith(os.path.join(root, ""))
+        of_set = has_images or folder == root or folder.startswith(os.path.join(root, ""))
         if os.path.isfile(file) and (of_set or _is_ours(Path(file))):
             return file
         return None if outer == folder else nearest(outer)
 
-    @cache
+    @lru_cache(_FOLDERS)
+    def beside(folder: str) -> str | None:
+        return nearest(os.path.realpath(os.path.join(root, folder)), True)
+
+    @lru_cache(_FOLDERS)
     def packed_nearest(folder: str) -> str | None:
         file = os.path.join(folder, NAME)
         if file in entries:
             return file
         return packed_nearest(os.path.dirname(folder)) if folder else nearest(root)
 
-    files = set(map(packed_nearest, folders)) if packed else set(map(nearest, own))
+    files = set(map(packed_nearest if packed else beside, folders))
     place, parts = real_path(path).name, []
     for file in sorted(filter(None, files)):
         if file in entries:
@@ -141,9 +144,10 @@ def _parsed(text: bytes, place: str, file: Path) -> ImageSource:
 def _entries(archive: Path) -> dict[str, zipfile.ZipInfo]:
     """The entries of this name in an archive, by their paths."""
     try:
-        with open(archive, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as content:
-            return {info.filename: info for info in content.infolist() if os.path.basename(info.filename) == NAME}
-    except _DAMAGE as error:
+        with open(archive, "rb", opener=regular) as opened:
+            every = archive_entries(opened)
+            return {info.filename: info for info in every if os.path.basename(info.filename) == NAME}
+    except (zipfile.BadZipFile, NotImplementedError) as error:
         raise ValueError(f"{archive / NAME}: cannot be read from the archive ({error})") from None
 
 
@@ -151,8 +155,5 @@ def _packed_text(archive: Path, file: str, entry: zipfile.ZipInfo) -> bytes:
     if entry.file_size > _MOST_BYTES:
         size = entry.file_size
         raise ValueError(f"{archive / file}: {size:,} bytes, more than the {_MOST_BYTES:,} allowed")
-    try:
-        with open(archive, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as content:
-            return content.read(entry)
-    except _DAMAGE as error:
-        raise ValueError(f"{archive / file}: cannot be read from the archive ({error})") from None
+    with open(archive, "rb", opener=regular) as opened:
+        return read_entry(opened.fileno(), str(archive / file), *numbers_of(entry))

@@ -104,7 +104,7 @@ class Photos(Faces):
         if (min_images, max_images) != (1, None):
             pack = pack.keep(positions_with_images(pack.identities, min_images, max_images))
         column = coded(pack.identities)
-        for note in crowds(dict(zip(column.values, column.counts().tolist(), strict=True))):
+        for note in crowds(zip(column.values, column.counts().tolist(), strict=True)):
             log.warning("%s: %s", self.path, note)
         self.pack = pack
         # the names of the images; the argument `names` is about those of the people

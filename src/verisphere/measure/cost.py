@@ -82,6 +82,7 @@ class Cost(Result):
         bytes: bytes of the rows that are read, or of the pieces of images that are kept.
         memory: bytes of memory of one process.
         mapped: bytes of mapped files in the folder of temporary files.
+        uncounted: steps of the command that these figures leave out.
     """
 
     source: str
@@ -94,15 +95,17 @@ class Cost(Result):
     memory: int
     mapped: int
     rate: str
+    uncounted: str = ""
 
     def text(self) -> str:
         """The figures, a line each."""
         mapped = f", and {self.mapped / 1e9:.3g} GB of mapped files (TMPDIR)" if self.mapped else ""
         pairs = f"pairs    {self.pairs:,} at most\n" if self.pairs else ""
+        besides = f"; without {self.uncounted}" if self.uncounted else ""
         rows = f"{self.rows:,} rows of {self.dim} numbers; nothing" if self.rows else "nothing more"
         return (
             f"{printable(self.source)}: {rows} was computed\npieces   about {self.pieces:,}\n{pairs}"
-            f"bytes    {self.bytes / 1e9:.3g} GB\nCPU      {self._time()} of one core, {self.rate}\n"
+            f"bytes    {self.bytes / 1e9:.3g} GB\nCPU      {self._time()} of one core, {self.rate}{besides}\n"
             f"memory   {self.memory / 1e9:.3g} GB a process{mapped}\nfirst    {self._first()}"
         )
 

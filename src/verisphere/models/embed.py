@@ -21,7 +21,16 @@ from verisphere.base.device import device_of
 from verisphere.base.distributed import world
 from verisphere.base.identity import decided
 from verisphere.base.trained_on import TrainedOn
-from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Preprocessing, Progress, printable, quietly
+from verisphere.base.vocabulary import (
+    NOBODY,
+    Embeddings,
+    ImageSource,
+    Origin,
+    Preprocessing,
+    Progress,
+    printable,
+    quietly,
+)
 from verisphere.base.work import Arrays, ranges, results, shared_by_ranks, working
 from verisphere.decide import Far, promised_rate
 from verisphere.decide.sample_size import enough_people
@@ -41,11 +50,11 @@ from verisphere.files.sharded import (
     write_manifest,
     write_shard,
 )
-from verisphere.files.work import WorkFolder, result_folder
+from verisphere.files.work import WorkFolder, digest_of, result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
-from verisphere.images.packs.columns import Texts, spelled_once, take
+from verisphere.images.packs.columns import coded, parts_of, spelled_once, take
 from verisphere.models.build import build_backbone, read_description, untrained
 from verisphere.models.checkpoint import list_checkpoints, load_into, read_checkpoint
 from verisphere.models.described_faces import open_faces
@@ -258,8 +267,9 @@ def embed_in_shards(
         with errors_naming(images):
             contents = faces.contents(range(len(faces))).hex()
         settled_by = [model.made_by, source, rule, rows, store, settings]
-        columns = map(Texts.of, filter(None, (faces.names, faces.identities, faces.domains)))
-        return [*((np.frombuffer(column.utf8, np.uint8), column.ends) for column in columns), contents, settled_by]
+        columns = filter(None, (faces.names, faces.identities, faces.domains))
+        named = [digest_of([*map(repr, parts_of(column))]) for column in columns]
+        return [named, contents, settled_by]
 
     def write(piece: range) -> Arrays:
         here, number = np.array(list(take(people, piece))), piece.start // rows
@@ -331,7 +341,8 @@ def embed_faces(
         spelled_once(images.identities, images.names, decided(images.names_rule))
     if world().first:
         warn_if_unaligned(images)
-    enough, needed = (True, "") if for_far is None else enough_people(for_far, len(images.people))
+    people_known = sum(person != NOBODY for person in coded(images.identities).present())
+    enough, needed = (True, "") if for_far is None else enough_people(for_far, people_known)
     if needed and world().first:
         log.log(logging.INFO if enough else logging.WARNING, "%s: %s", faces, needed)
     how: dict[str, Any] = {"flip": flip, "batch_size": batch_size, "workers": workers, "precision": precision}
@@ -342,5 +353,5 @@ def embed_faces(
         manifest = embed_in_shards(opened, images, str(faces), out, shards, store, how, progress, part, merge)
         note = f", {len(manifest.shards)} shards of {store}"
         note += f"; no score moved by more than {2 * manifest.moved:.3g}" if manifest.moved else ""
-    counts = f"{len(images)} images of {len(images.people)} people, {opened.backbone.embedding_size} numbers each"
+    counts = f"{len(images)} images of {people_known} people, {opened.backbone.embedding_size} numbers each"
     return f"{printable(str(out))}: {counts}{note}" + (f"\n{needed}" if needed else "")

@@ -5,7 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from verisphere.images.packs.columns import Coded, Column, Numbers, Texts, coded, take
+from verisphere.base import mapped
+from verisphere.images.packs import columns
+from verisphere.images.packs.columns import Coded, Column, Numbers, Texts, coded, sorted_positions, take
 
 TEXTS = ("b", "", "Zoë Ann", "b", "7")
 COLUMNS = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from verisphere.files import archives
 from verisphere.images.packs.image_files import FilesOnDisk, image_files
 
 NAMES = ("a.jpg", "deep/er/c.PNG", "deep/b.bmp", "deep b/a.jpg")

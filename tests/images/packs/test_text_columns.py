@@ -55,7 +55,7 @@ def test_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, li
         one, two = tabs[first], tabs[first + 1]
         whole += lines.whole(lines.starts, one).tolist()
         labels += lines.labels(one + 1, two).tolist()
-        names += lines.texts(two + 1, lines.stops)
+        names += lines.texts(two + 1, lines.stops).utf8.tobytes()
         numbers += lines.numbers.tolist()
     assert whole == [number for number in CELLS.values() for _ in LABELS]
     assert labels == list(LABELS.values()) * len(CELLS)

@@ -1,18 +1,21 @@
 """Columns of text that take little memory: the names, identities and domains of the images of a large set."""
 
+import heapq
 from abc import abstractmethod
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
 from typing import Any, overload
 
 import numpy as np
-from jaxtyping import Int, Int64
+from jaxtyping import Int, Int64, UInt8
 
 from verisphere.base.identity import spellings
+from verisphere.base.mapped import Growing
 from verisphere.base.words import Names
 from verisphere.files.json_values import shown
 
-_AT_ONCE = 1 << 16  # rows that are converted to objects of Python at a time
+_AT_ONCE = 1 << 12  # rows that are converted to objects of Python at a time
+_SORTED_AT_ONCE = 1 << 18
 
 Positions = Sequence[int] | Int[np.ndarray, " taken"]
 
@@ -108,7 +111,7 @@ class Texts(Column):
     ('Bé/1.jpg', True)
     """
 
-    def __init__(self, utf8: bytes, ends: Int64[np.ndarray, " rows"]) -> None:
+    def __init__(self, utf8: UInt8[np.ndarray, " bytes"], ends: Int64[np.ndarray, " rows"]) -> None:
         self.utf8, self.ends = utf8, ends
 
     @classmethod
@@ -116,36 +119,55 @@ class Texts(Column):
         """The column of these texts."""
         if isinstance(texts, Texts):
             return texts
-        utf8, ends = bytearray(), array("q")
+        growing = GrowingTexts()
         for text in texts:
-            utf8 += text.encode()
-            ends.append(len(utf8))
-        return cls(bytes(utf8), np.array(ends, np.int64))
+            growing.append(text)
+        return growing.texts()
 
     def __len__(self) -> int:
         return len(self.ends)
 
     def _texts(self, start: int, stop: int) -> list[str]:
-        begin = int(self.ends[start - 1]) if start else 0
-        texts = []
-        for end in self.ends[start:stop].tolist():
-            texts.append(self.utf8[begin:end].decode())
-            begin = end
-        return texts
+        ends = [int(self.ends[start - 1]) if start else 0, *self.ends[start:stop].tolist()]
+        utf8 = self.utf8[ends[0] : ends[-1]].tobytes()
+        return [utf8[begin - ends[0] : end - ends[0]].decode() for begin, end in pairwise(ends)]
 
     def take(self, positions: Positions) -> "Texts":
         """The column of the texts at these positions, copied byte by byte without an object for each."""
-        rows = np.asarray(positions, np.int64)
-        first = (rows == 0) | (rows == -len(self))
-        starts = np.where(first, 0, self.ends[np.where(first, 0, rows - 1)])  # of these alone: a batch takes few
-        sizes = self.ends[rows] - starts
-        ends = np.cumsum(sizes)
-        letters, utf8 = np.frombuffer(self.utf8, np.uint8), bytearray()
-        for begin in range(0, len(rows), _AT_ONCE):
-            part = slice(begin, begin + _AT_ONCE)
-            shifts = starts[part] - (ends[part] - sizes[part]) + len(utf8)
-            utf8 += letters[np.repeat(shifts, sizes[part]) + np.arange(sizes[part].sum())].tobytes()
-        return Texts(bytes(utf8), ends)
+        taken = GrowingTexts()
+        for begin in range(0, len(positions), _AT_ONCE):
+            rows = np.asarray(positions[begin : begin + _AT_ONCE], np.int64)
+            first = (rows == 0) | (rows == -len(self))
+            starts = np.where(first, 0, self.ends[np.where(first, 0, rows - 1)])  # of these alone: a batch takes few
+            sizes = self.ends[rows] - starts
+            ends = np.cumsum(sizes)
+            letters = np.repeat(starts - (ends - sizes), sizes) + np.arange(sizes.sum())
+            taken.extend(Texts(self.utf8[letters], ends))
+        return taken.texts()
+
+
+class GrowingTexts:
+    """Texts that are appended one after another."""
+
+    def __init__(self) -> None:
+        self.utf8, self.ends = Growing("B"), Growing("q")
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def append(self, text: str) -> None:
+        """Append a text."""
+        self.utf8.extend(text.encode())
+        self.ends.append(len(self.utf8))
+
+    def extend(self, texts: Texts) -> None:
+        """Append some texts."""
+        self.ends.extend(len(self.utf8) + texts.ends)
+        self.utf8.extend(texts.utf8)
+
+    def texts(self) -> Texts:
+        """The column of all texts; nothing is appended afterwards."""
+        return Texts(self.utf8.array(), self.ends.array())
 
 
 class Coded(Column):
@@ -156,14 +178,14 @@ class Coded(Column):
     (['Ann', 'Ann', 'Ben'], Coded('Ben', 'Ann'; 2 in all))
     """
 
-    def __init__(self, values: tuple[str, ...], codes: Int[np.ndarray, " rows"]) -> None:
+    def __init__(self, values: Sequence[str], codes: Int[np.ndarray, " rows"]) -> None:
         self.values, self.codes = values, codes
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def _texts(self, start: int, stop: int) -> list[str]:
-        return [self.values[code] for code in self.codes[start:stop].tolist()]
+        return list(take(self.values, self.codes[start:stop]))
 
     def take(self, positions: Positions) -> "Coded":
         """The column of the texts at these positions; `values` keeps texts that no row uses."""
@@ -173,13 +195,13 @@ class Coded(Column):
         """Number of rows of each value."""
         return np.bincount(self.codes, minlength=len(self.values))
 
-    def present(self) -> tuple[str, ...]:
+    def present(self) -> Sequence[str]:
         """The values that occur in a row; a column taken from a longer one can have further values.
 
         >>> Coded(("Ann", "Ben"), np.array([1, 1])).present()
         ('Ben',)
         """
-        return tuple(self.values[code] for code in np.unique(self.codes).tolist())
+        return take(self.values, np.flatnonzero(self.counts()))
 
     def renamed(self, new: Mapping[str, str]) -> "Coded":
         """The column with new texts for some.
@@ -194,14 +216,54 @@ class Coded(Column):
 def coded(texts: Iterable[str]) -> Coded:
     """Texts as a column of codes, with values in the order in which they appear.
 
-    >>> coded(["b", "a", "b"]).values
-    ('b', 'a')
+    >>> list(coded(["b", "a", "b"]).values)
+    ['b', 'a']
     """
     if isinstance(texts, Coded):
         return texts
-    number: dict[str, int] = {}
-    codes = np.fromiter((number.setdefault(text, len(number)) for text in texts), np.int64)
-    return Coded(tuple(number), codes)
+    runs, hashes, lengths, codes = GrowingTexts(), Growing("q"), Growing("q"), Growing("q")
+    for text, run in groupby(texts):  # a text often follows itself
+        runs.append(text)
+        hashes.append(hash(text))
+        lengths.append(sum(1 for _ in run))
+    values, code_of_run = _distinct(runs.texts(), hashes.array())
+    lengths_of_runs = lengths.array()
+    for begin in range(0, len(runs), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
+        codes.extend(np.repeat(code_of_run[part], lengths_of_runs[part]))
+    return Coded(values, codes.array())
+
+
+def _distinct(texts: Texts, hashes: Int64[np.ndarray, " texts"]) -> tuple[Texts, Int64[np.ndarray, " texts"]]:
+    """Each text once, in the order in which they appear, and the position of each among them."""
+    _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
+    if len(first) == len(texts):
+        return texts, np.arange(len(texts))
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    values, codes = texts.take(first[order]), place[number]
+    if values.take(codes) == texts:
+        return values, codes
+    known: dict[str, int] = {}  # two texts have one hash
+    codes = np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64)
+    return Texts.of(known), codes
+
+
+def sorted_positions(texts: Texts, key: Callable[[str], str]) -> Int64[np.ndarray, " texts"]:
+    """The positions of texts in the order of a key; few of them are objects of Python at a time.
+
+    >>> sorted_positions(Texts.of(["b", "c", "a"]), str).tolist()
+    [2, 0, 1]
+    """
+    runs = []
+    for begin in range(0, len(texts), _SORTED_AT_ONCE):
+        keys = [key(text) for text in texts[begin : begin + _SORTED_AT_ONCE]]
+        runs.append(begin + np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64))
+    if len(runs) < 2:
+        return np.concatenate([np.empty(0, np.int64), *runs])
+    merged = heapq.merge(*(zip(map(key, texts.take(run)), run, strict=True) for run in runs))
+    return np.fromiter((position for _, position in merged), np.int64, len(texts))
 
 
 def spelled_once(identities: Sequence[str], names: Sequence[str], how: Names | None) -> Sequence[str]:
@@ -225,3 +287,10 @@ def take(texts: Sequence[str], positions: Positions) -> Sequence[str]:
         return texts.take(positions)
     chosen: Any = positions.tolist() if isinstance(positions, np.ndarray) else positions
     return tuple(texts[position] for position in chosen)
+
+
+def parts_of(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The texts, some thousands at a time."""
+    return (
+        tuple(take(texts, range(start, min(start + _AT_ONCE, len(texts))))) for start in range(0, len(texts), _AT_ONCE)
+    )

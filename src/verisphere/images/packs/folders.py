@@ -21,9 +21,9 @@ from verisphere.files.images_json import read_source
 from verisphere.files.json_values import shown
 from verisphere.images.packs.columns import Coded, Texts, coded
 from verisphere.images.packs.image_files import (
-    archive_entries,
     counted,
     damaged_entries,
+    entries_of_files,
     entry_faults,
     image_files,
     is_hidden,
@@ -189,10 +189,9 @@ def _wrong_file(path: Path, name: str) -> str:
 
 
 def _faults_in_archive(path: Path) -> Iterator[Fault]:
-    infos = archive_entries(path)
     yield from _behind_the_end(path)
     size, sound, first, at_offset = path.stat().st_size, [], dict[str, int](), dict[int, str]()
-    for info in infos:
+    for info in entries_of_files(path):
         reasons = list(entry_faults(info, size))
         if info.filename in first:
             reasons.append(f"a second entry of this name; the first lies at byte {first[info.filename]}")

@@ -3,23 +3,24 @@
 import hashlib
 import os
 import stat
-import struct
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.base.mapped import Growing
+from verisphere.files.archives import LOCAL_HEADER_BYTES, archive_entries, numbers_of, read_entry
 from verisphere.files.disk import read_file, regular
 from verisphere.files.errors import Fault, FaultError
 from verisphere.files.image_suffixes import MAX_BYTES, SUFFIXES, why_unread
 from verisphere.files.json_values import shown
-from verisphere.images.packs.columns import Positions, Texts, take
+from verisphere.images.packs.columns import GrowingTexts, Positions, Texts, sorted_positions, take
 
 _AT_ONCE = 1 << 12  # files whose places are objects of Python at a time
 _MOST_FOLDER_LEVELS = 16  # levels of folders; a link that points back at a folder above it ends here
@@ -79,7 +80,8 @@ def image_files(path: Path, expected: str = f"files at any depth that end in {',
     Hidden files and files without an image suffix are skipped; links are followed.
     """
     if path.is_dir():
-        return FilesOnDisk(path, *_images(_walk(path, ""), path, expected))
+        names, _, unread = _images(((name, ()) for name in _walk(path, "")), path, expected)
+        return FilesOnDisk(path, names, unread)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such folder or archive")
     if path.suffix.lower() != ".zip":
@@ -108,10 +110,15 @@ def counted(unread: Sequence[str]) -> str:
     return f"{many} not read ({kinds}), the first {unread[0]}: {why_unread(unread[0])}"
 
 
-def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[Texts, tuple[str, ...]]:
-    """The paths of images, and the paths of photographs in formats that are not read; both sorted."""
-    images, unread, others = [], [], Counter[str]()
-    for path in paths:
+def _images(
+    files: Iterable[tuple[str, tuple[int, ...]]], where: Path, expected: str
+) -> tuple[Texts, Int64[np.ndarray, "images numbers"], tuple[str, ...]]:
+    """The paths of images, the numbers of each, and the paths of photographs in formats that are not read; all sorted.
+
+    `files` are paths with the numbers that say where a file lies.
+    """
+    images, places, unread, others = GrowingTexts(), Growing("q"), list[str](), Counter[str]()
+    for path, numbers in files:
         if not _is_text(path):
             raise ValueError(
                 f"{where}: the file name {shown(path, 200)} is not UTF-8, so no list can hold it; rename the file"
@@ -121,16 +128,24 @@ def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[Texts, tu
             unread.append(path)
         elif suffix in SUFFIXES:
             images.append(path)
+            for number in numbers:
+                places.append(number)
         else:
             others[suffix or "none"] += 1
     unread.sort(key=_part_by_part)
-    if not images:
+    if not len(images):
         others.update(os.path.splitext(path)[1].lower() for path in unread)
         seen = ", ".join(f"{suffix} {count}" for suffix, count in others.most_common(5)) or "no file at all"
         hint = f"; {counted(unread)}" if unread else ""
         raise ValueError(f"{where}: no images; they are looked for as {expected}, and found was: {seen}{hint}")
-    images.sort(key=_part_by_part)
-    return Texts.of(images), tuple(unread)
+    names, found = images.texts(), places.array().reshape(len(images), -1)
+    if any(one > other for one, other in pairwise(map(_part_by_part, names))):
+        order, places = sorted_positions(names, _part_by_part), Growing("q")
+        names = names.take(order)
+        for start in range(0, len(order), _AT_ONCE):
+            places.extend(found[order[start : start + _AT_ONCE]])
+        found = places.array().reshape(found.shape)
+    return names, found, tuple(unread)
 
 
 def _part_by_part(path: str) -> str:
@@ -174,24 +189,21 @@ class FilesOnDisk(ReadInPlace):
 
 
 def _walk(root: Path, below: str, depth: int = 0) -> Iterator[str]:
-    """Paths, relative to the root, of all files that are not hidden; links are followed."""
+    """Paths, relative to the root, of all files that are not hidden, sorted part by part; links are followed."""
     if depth > _MOST_FOLDER_LEVELS:
         raise ValueError(f"{root / below}: folders {depth} levels deep; does a link point back at a folder above it?")
     with os.scandir(root / below) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            inside = f"{below}/{entry.name}" if below else entry.name
-            if entry.is_dir():
-                yield from _walk(root, inside, depth + 1)
-            else:
-                yield inside
+        visible = sorted((entry.name, entry.is_dir()) for entry in entries if not entry.name.startswith("."))
+    for name, is_folder in visible:
+        inside = f"{below}/{name}" if below else name
+        if is_folder:
+            yield from _walk(root, inside, depth + 1)
+        else:
+            yield inside
 
 
 # --- archives ---
 
-_LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, then the lengths of the name and of the extra field
-_USUAL_NAME = 256  # bytes of a name and an extra field together
 _STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 
 
@@ -206,7 +218,7 @@ class FilesInArchive(ReadInPlace):
     by_image = "names", "entries"
     path: Path
     names: Sequence[str]
-    entries: Int64[np.ndarray, "images 5"]  # offset of the local header, stored size, size, method, CRC-32
+    entries: Int64[np.ndarray, "images 5"]  # `verisphere.files.archives.numbers_of` each
     unread: Sequence[str] = ()
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
@@ -216,7 +228,7 @@ class FilesInArchive(ReadInPlace):
                 rows = np.asarray(positions, np.int64)
                 for path, entry in zip(take(self.names, rows), self.entries[rows].tolist(), strict=True):
                     name = f"{self.path}/{path}"
-                    yield name, _entry(file.fileno(), name, *entry)
+                    yield name, read_entry(file.fileno(), name, *entry)
         except OSError as error:
             raise FaultError(Fault(str(self.path), "", None, f"cannot be read ({error.strerror})")) from None
 
@@ -225,60 +237,27 @@ class FilesInArchive(ReadInPlace):
         return str(self.path), int(self.entries[position, 0])
 
 
-def _entry(file: int, name: str, offset: int, stored: int, size: int, method: int, checksum: int) -> bytes:
-    """The bytes of an archive entry, checked against the size and the CRC-32 in the directory."""
-    # One call reads the header and, as long as names and extra fields have a usual length, the whole entry behind it.
-    entry = os.pread(file, _LOCAL_HEADER.size + _USUAL_NAME + stored, offset)
-    if len(entry) < _LOCAL_HEADER.size or entry[:4] != b"PK\x03\x04":
-        raise _damaged(name, f"no archive entry at byte {offset}; has the archive changed since it was opened?")
-    _, name_length, extra_length = _LOCAL_HEADER.unpack_from(entry)
-    begin = _LOCAL_HEADER.size + name_length + extra_length
-    data = entry[begin : begin + stored]
-    if len(data) < stored:
-        data = os.pread(file, stored, offset + begin)
-    if method == _DEFLATED:
-        try:
-            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)  # + 1: detects a longer entry
-        except zlib.error as error:
-            raise _damaged(name, f"damaged archive entry at byte {offset} ({error})") from None
-    if len(data) != size:
-        more = " or more" if len(data) > size else ""
-        raise _damaged(name, f"damaged archive entry at byte {offset}: {len(data)}{more} of {size} bytes")
-    if (found := zlib.crc32(data)) != checksum:
-        stated = f"its bytes have the CRC-32 {found:08x}, the directory states {checksum:08x}"
-        raise _damaged(name, f"damaged archive entry at byte {offset}: a wrong CRC, {stated}")
-    return data
-
-
-def _damaged(name: str, reason: str) -> FaultError:
-    return FaultError(Fault(name, "", None, reason))
-
-
 def _open_archive(path: Path, expected: str) -> FilesInArchive:
-    by_name: dict[str, zipfile.ZipInfo] = {}
+    def found() -> Iterator[tuple[str, tuple[int, ...]]]:
+        for info in entries_of_files(path):
+            for wrong in entry_faults(info, size):
+                raise ValueError(f"{path}: entry {shown(info.filename, 200)} {wrong}")
+            if not is_hidden(info.filename):
+                yield info.filename, numbers_of(info)
+
     size = path.stat().st_size
-    for info in archive_entries(path):
-        for wrong in entry_faults(info, size):
-            raise ValueError(f"{path}: entry {shown(info.filename, 200)} {wrong}")
-        if by_name.setdefault(info.filename, info) is not info:
-            raise ValueError(f"{path}: two entries are named {shown(info.filename, 200)}")
-    names, unread = _images((name for name in by_name if not is_hidden(name)), path, expected)
-    return FilesInArchive(path, names, _directory([by_name[name] for name in names]), unread)
+    names, entries, unread = _images(found(), path, expected)
+    for one, other in pairwise(names):
+        if one == other:
+            raise ValueError(f"{path}: two entries are named {shown(one, 200)}")
+    return FilesInArchive(path, names, entries, unread)
 
 
-def _directory(infos: Sequence[zipfile.ZipInfo]) -> Int64[np.ndarray, "images 5"]:
-    """The rows of `FilesInArchive.entries`."""
-    entries = np.empty((len(infos), 5), np.int64)
-    for row, info in enumerate(infos):
-        entries[row] = info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC
-    return entries
-
-
-def archive_entries(path: Path) -> list[zipfile.ZipInfo]:
+def entries_of_files(path: Path) -> Iterator[zipfile.ZipInfo]:
     """The entries of a zip archive except folders, from its directory."""
     try:
-        with open(path, "rb", opener=regular) as file, zipfile.ZipFile(file) as archive:
-            return [info for info in archive.infolist() if not info.filename.endswith("/")]
+        with open(path, "rb", opener=regular) as file:
+            yield from (info for info in archive_entries(file) if not info.filename.endswith("/"))
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None
 
@@ -305,16 +284,14 @@ def entry_faults(info: zipfile.ZipInfo, size: int) -> Iterator[str]:
 
 def damaged_entries(path: Path, infos: Sequence[zipfile.ZipInfo]) -> Iterator[tuple[zipfile.ZipInfo, str]]:
     """The entries whose bytes cannot be read, differ from their CRC-32, or lie under another name, with the reason."""
-    entries = _directory(infos)
     with open(path, "rb", buffering=0, opener=regular) as file:
-        for info, entry in zip(infos, entries.tolist(), strict=True):
-            name = f"{path}/{info.filename}"
+        for info in infos:
             try:
-                _entry(file.fileno(), name, *entry)
+                read_entry(file.fileno(), f"{path}/{info.filename}", *numbers_of(info))
             except FaultError as error:
                 yield info, error.fault.reason
                 continue
-            stated = os.pread(file.fileno(), len(_raw_name(info)), entry[0] + _LOCAL_HEADER.size)
+            stated = os.pread(file.fileno(), len(_raw_name(info)), info.header_offset + LOCAL_HEADER_BYTES)
             if stated != _raw_name(info):
                 yield info, f"the entry itself has the name {shown(stated.decode('utf-8', 'replace'), 200)}"
 

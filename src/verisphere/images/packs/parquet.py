@@ -44,7 +44,7 @@ from verisphere.files.parquet_table import (
     read_footer,
 )
 from verisphere.files.text import LONGEST_NAME
-from verisphere.images.packs.columns import Coded, Numbers, Positions, Texts, take
+from verisphere.images.packs.columns import Coded, GrowingTexts, Numbers, Positions, Texts, take
 from verisphere.images.packs.image_files import ImageFiles
 from verisphere.images.packs.pack import Format, Pack, Row
 from verisphere.images.packs.records import LONGEST_IMAGE_NAME, as_text, repeated, source_of, text_fault
@@ -288,15 +288,13 @@ class _Table:
                     )
         if not is_whole:
             return  # pyarrow sees only what has been checked
-        names, values = bytearray(), {column: dict[str, int]() for column in self._wanted}
-        ends: list[Int64[np.ndarray, " rows"]] = []
+        names, values = GrowingTexts(), {column: dict[str, int]() for column in self._wanted}
         codes: dict[str, list[Int64[np.ndarray, " rows"]]] = {column: [] for column in self._wanted}
         row = 0
         for batch in self._batches():
             for column, place in self._wanted.items():
                 if column == "name" and (quick := _short_texts(batch.column(place))):
-                    ends.append(len(names) + quick.ends)
-                    names += quick.utf8
+                    names.extend(quick)
                     continue
                 texts, inside = _coded(batch.column(place))
                 numbers = np.zeros(len(texts) + 1, np.int64)
@@ -309,9 +307,7 @@ class _Table:
                     elif column != "name":
                         numbers[code] = values[column].setdefault(str(text), len(values[column]))
                 if column == "name":
-                    encoded = [str(texts[code]).encode() if code >= 0 else b"" for code in inside.tolist()]
-                    ends.append(len(names) + np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded))))
-                    names += b"".join(encoded)
+                    names.extend(Texts.of(str(texts[code]) if code >= 0 else "" for code in inside.tolist()))
                 else:
                     codes[column].append(numbers[inside].astype(np.int32))
             row += batch.num_rows
@@ -324,7 +320,7 @@ class _Table:
         }
         self._names = Numbers(np.arange(self._rows))
         if "name" in self._wanted:
-            self._names = Texts(bytes(names), np.concatenate([np.empty(0, np.int64), *ends]))
+            self._names = names.texts()
             for first, again in repeated(self._names):
                 yield self._fault(f"the name is already that of row {first}; names are unique", self._names[again])
 
@@ -466,7 +462,7 @@ def _short_texts(column: Any) -> Texts | None:
     sizes = np.diff(ends)
     if values.null_count or letters is None or sizes.min() < 1 or sizes.max() > LONGEST_IMAGE_NAME:
         return None
-    texts = Texts(letters.slice(ends[0], ends[-1] - ends[0]).to_pybytes(), ends[1:] - ends[0])
+    texts = Texts(np.frombuffer(letters, np.uint8)[ends[0] : ends[-1]], ends[1:] - ends[0])
     return texts.take(column.indices.to_numpy(zero_copy_only=False))
 
 

@@ -37,7 +37,6 @@ from verisphere.images.packs.recordio_index import (
     list_path,
     read_index,
     read_name_list,
-    repeated_texts,
     repeats,
 )
 from verisphere.images.packs.recordio_layout import (
@@ -53,6 +52,7 @@ from verisphere.images.packs.recordio_layout import (
     walk_without_index,
     whole,
 )
+from verisphere.images.packs.records import repeated
 
 _SAMPLE = 64  # images of which the ids are compared with the keys when a pack is opened
 _AT_ONCE = 1 << 12  # identities whose images are labelled at a time
@@ -118,7 +118,7 @@ def contents(path: Path, thorough: bool) -> Generator[Fault, None, RecordIOImage
     if names is not None and not thorough and not np.array_equal(records.rows, np.arange(len(names))):
         names = names.take(records.rows)
     if names is not None and (manifest is None or manifest.names is None):
-        for row in repeated_texts(names):
+        for _, row in repeated(names):
             reason = f"{names[row]!r} stands there twice; names must be unique"
             yield Fault(str(list_path(path)), "", None, reason)
     if thorough:

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int, Int64, UInt8
 
+from verisphere.base.mapped import Growing
 from verisphere.files.disk import regular
 from verisphere.files.text import LONGEST_LINE
-from verisphere.images.packs.columns import Column, Texts
+from verisphere.images.packs.columns import GrowingTexts, Texts
 from verisphere.images.packs.recordio_layout import survey
 
 _BLOCK = 1 << 22  # bytes parsed at a time; several arrays with eight bytes per character are in memory as well
@@ -69,11 +70,11 @@ class Lines:
         wrong = fraction | (numbers == NOT_WHOLE) | (minus & (numbers > 1))
         return np.where(wrong, NOT_WHOLE, np.where(minus, -numbers, numbers))
 
-    def texts(self, starts: Int64[np.ndarray, " lines"], stops: Int64[np.ndarray, " lines"]) -> bytes:
-        """The texts of a column in all lines, joined."""
-        width = np.maximum(stops - starts, 0)
-        before = np.cumsum(width) - width
-        return self.text[np.repeat(starts - before, width) + np.arange(int(width.sum()))].tobytes()
+    def texts(self, starts: Int64[np.ndarray, " lines"], stops: Int64[np.ndarray, " lines"]) -> Texts:
+        """The texts of a column in all lines."""
+        width = stops - starts
+        ends = np.cumsum(width)
+        return Texts(self.text[np.repeat(starts - (ends - width), width) + np.arange(int(width.sum()))], ends)
 
 
 def blocks_of_lines(path: Path) -> Iterator[Lines]:
@@ -142,11 +143,11 @@ def read_index(path: Path) -> Index:
     place = index_path(path)
     if not place.is_file():
         return _scanned(path)
-    parts: tuple[list[np.ndarray], ...] = ([], [], [])
+    columns = Growing("q"), Growing("q"), Growing("i")
     for block in blocks_of_lines(place):
-        for column, part in zip(parts, _index_columns(block), strict=True):
-            column.append(part)
-    keys, offsets, lines = map(_joined, parts)
+        for column, part in zip(columns, _index_columns(block), strict=True):
+            column.extend(part)
+    keys, offsets, lines = (column.array() for column in columns)
     good = (keys != NOT_WHOLE) & (offsets != NOT_WHOLE)
     if good.all():
         return Index(keys, offsets, lines, np.zeros(0, np.int64))
@@ -166,8 +167,8 @@ def read_name_list(path: Path) -> NameList | None:
     place = list_path(path)
     if not place.is_file():
         return None
-    keys, labels, lines, ends = (list[np.ndarray]() for _ in range(4))
-    utf8, wrong = bytearray(), dict[int, str]()
+    keys, labels, lines = (Growing("q") for _ in range(3))
+    every, wrong = GrowingTexts(), dict[int, str]()
     insightface: bool | None = None
     for block in blocks_of_lines(place):
         tabs, first, count = block.tabs()
@@ -191,26 +192,13 @@ def read_name_list(path: Path) -> NameList | None:
             wrong[number] = "its key and its first label are not whole numbers, or its path is empty"
         names = block.texts(begin[~bad], end[~bad])
         try:
-            names.decode()
+            names.utf8.tobytes().decode()
         except UnicodeDecodeError as error:
             raise ValueError(f"{place}: not UTF-8 text ({error.reason})") from None
-        ends.append(len(utf8) + np.cumsum((end - begin)[~bad]))
-        utf8 += names
+        every.extend(names)
         for column, values in ((keys, key), (labels, label), (lines, block.numbers)):
-            column.append(values[~bad])
-    return NameList(_joined(keys), _joined(labels), Texts(bytes(utf8), _joined(ends)), _joined(lines), wrong)
-
-
-def repeated_texts(texts: Column) -> Iterator[int]:
-    """The positions of the texts in a column that occurred earlier in it."""
-    hashes = np.fromiter(map(hash, texts), np.int64, len(texts))  # not a set of all texts, which takes gigabytes
-    again = repeats(hashes)
-    seen: set[str] = set()
-    for position in np.flatnonzero(np.isin(hashes, hashes[again])).tolist() if len(again) else ():
-        text = texts[position]
-        if text in seen:
-            yield position
-        seen.add(text)
+            column.extend(values[~bad])
+    return NameList(keys.array(), labels.array(), every.texts(), lines.array(), wrong)
 
 
 def _index_columns(lines: Lines) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -245,10 +233,3 @@ def _records(path: Path, file: int, size: int) -> Iterator[tuple[int, int]]:
             raise ValueError(f"{path}: record at byte {offset}: {error}; and there is no index beside it") from None
         yield offset, record.header.id
         offset = record.end
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """The parts of a column as one array; the list is emptied, so that the memory never holds all columns twice."""
-    column = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-    parts.clear()
-    return column

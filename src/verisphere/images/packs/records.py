@@ -1,19 +1,20 @@
 """Records of a pack in the order of reading, the columns that they form, and their faults."""
 
-from array import array
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.base.mapped import Growing
 from verisphere.base.vocabulary import ImageSource
 from verisphere.files.errors import Fault
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import LONGEST_NAME
-from verisphere.images.packs.columns import Coded, Texts
+from verisphere.images.packs.columns import Coded, GrowingTexts, Texts, coded
 from verisphere.images.packs.manifest import read_manifest
 from verisphere.images.packs.pack import Pack
 from verisphere.images.packs.spans import Spans
@@ -33,54 +34,52 @@ class Record(NamedTuple):
 
 
 class RecordColumns:
-    """The columns of records that arrive one at a time, in arrays: about 50 bytes per record, and its name."""
+    """The columns of records that arrive one at a time."""
 
     def __init__(self) -> None:
-        self._utf8, self._ends = bytearray(), array("q")
-        self._offsets, self._sizes, self._parts = array("q"), array("q"), array("i")
-        self._people: dict[str, int] = {}
-        self._domains: dict[str | None, int] = {}
-        self._person_codes, self._domain_codes = array("i"), array("i")
+        self._names, self._people, self._domains = GrowingTexts(), GrowingTexts(), GrowingTexts()
+        self._offsets, self._sizes, self._parts = Growing("q"), Growing("q"), Growing("i")
+        self._without_domain = 0
 
     def add(self, record: Record) -> None:
         """Appends one record."""
-        self._utf8 += record.name.encode()
-        self._ends.append(len(self._utf8))
+        self._names.append(record.name)
+        self._people.append(record.identity)
+        self._domains.append(record.domain or "")
+        self._without_domain += record.domain is None
         self._offsets.append(record.offset)
         self._sizes.append(record.size)
         self._parts.append(record.part)
-        self._person_codes.append(self._people.setdefault(record.identity, len(self._people)))
-        self._domain_codes.append(self._domains.setdefault(record.domain, len(self._domains)))
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._names)
 
-    @property
+    @cached_property
     def names(self) -> Texts:
         """Name of each record."""
-        return Texts(bytes(self._utf8), np.array(self._ends, np.int64))
+        return self._names.texts()
 
-    @property
+    @cached_property
     def identities(self) -> Coded:
         """Identity of each record."""
-        return Coded(tuple(self._people), np.array(self._person_codes, np.int32))
+        return coded(self._people.texts())
 
-    @property
+    @cached_property
     def domains(self) -> Coded | None:
         """Domain of each record; None where no record has one."""
-        if not any(domain is not None for domain in self._domains):
+        if self._without_domain == len(self):
             return None
-        if None in self._domains:
+        if self._without_domain:
             raise ValueError(
-                f"{self._domain_codes.count(self._domains[None]):,} of {len(self):,} images have no domain; allowed "
-                "are domains for all images, or for none"
+                f"{self._without_domain:,} of {len(self):,} images have no domain; allowed are domains for all images, "
+                "or for none"
             )
-        return Coded(tuple(map(str, self._domains)), np.array(self._domain_codes, np.int32))
+        return coded(self._domains.texts())
 
     def spans(self, paths: tuple[Path, ...], names: Sequence[str]) -> Spans:
         """The bytes of each record, by position."""
-        parts = np.array(self._parts, np.int32) if len(paths) > 1 else None
-        return Spans(paths, names, np.array(self._offsets, np.int64), np.array(self._sizes, np.int64), parts)
+        parts = self._parts.array() if len(paths) > 1 else None
+        return Spans(paths, names, self._offsets.array(), self._sizes.array(), parts)
 
 
 def contents_of_records(

@@ -24,6 +24,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
@@ -32,6 +33,7 @@ from verisphere.base.vocabulary import ImageSource, check_word
 from verisphere.files.images_json import SYNTHETIC
 from verisphere.images.faces import Faces
 from verisphere.images.luma import LUMA
+from verisphere.images.packs.columns import Coded, Texts, coded
 from verisphere.images.synthetic.draws import GOLDEN, keys, noise, normals, scramble, uniforms
 from verisphere.images.synthetic.identity import PERSON, PHOTO, Columns, scaled
 from verisphere.images.synthetic.render import render
@@ -283,7 +285,7 @@ class SyntheticFaces(Faces):
         ValueError: an argument is outside its stated range.
     """
 
-    domains: tuple[str, ...]
+    domains: Coded
 
     def __init__(
         self,
@@ -302,15 +304,15 @@ class SyntheticFaces(Faces):
         self.images_each, self.first_person = images, first_person
         self.domain_names = tuple(domains)
         numbers = range(first_person, first_person + people)
-        conditions = [self.domain_names[number % len(self.domain_names)] for number in numbers]
-        persons = [f"{condition}-p{number:05d}" for number, condition in zip(numbers, conditions, strict=True)]
-        self.names = tuple(
+        conditions = Coded(self.domain_names, np.arange(first_person, numbers.stop) % len(self.domain_names))
+        self.names = Texts.of(
             f"{condition}/p{number:05d}/i{image:05d}.png"
             for number, condition in zip(numbers, conditions, strict=True)
             for image in range(images)
         )
-        self.domains = tuple(condition for condition in conditions for _ in range(images))
-        self.true_identities: tuple[str, ...] = tuple(person for person in persons for _ in range(images))
+        persons = (f"{condition}-p{number:05d}" for number, condition in zip(numbers, conditions, strict=True))
+        self.true_identities: Sequence[str] = coded(person for person in persons for _ in range(images))
+        self.domains = coded(condition for condition in conditions for _ in range(images))
         self.identities = mislabelled(self.true_identities, self.domains, label_noise, seed)
 
     @property
@@ -321,7 +323,10 @@ class SyntheticFaces(Faces):
     def contents(self, indices: Sequence[int]) -> bytes:
         """A digest of what the images at these positions are drawn by."""
         drawn_by = self.seed, self.size, self.difficulty, self.domain_names, self.images_each, self.first_person
-        return hashlib.sha256(f"{drawn_by} {[*indices]}".encode()).digest()
+        digest = hashlib.sha256(f"{drawn_by}".encode())
+        for start in range(0, len(indices), FACES_AT_ONCE):
+            digest.update(f"{[*indices[start : start + FACES_AT_ONCE]]}".encode())
+        return digest.digest()
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """Draws the images at these positions, in this order: RGB, [0, 255].
@@ -358,13 +363,13 @@ class SyntheticFaces(Faces):
         return person, draw_photo(photo_key, domain, level), photo_key
 
 
-def mislabelled(identities: Sequence[str], domains: Sequence[str], rate: float, seed: int) -> tuple[str, ...]:
+def mislabelled(identities: Sequence[str], domains: Sequence[str], rate: float, seed: int) -> Sequence[str]:
     """The identities, of which exactly round(rate * images), chosen by the seed, are replaced within their domain."""
     if not 0 <= rate < 1:
         raise ValueError(f"label_noise is {rate}; it is a share of the images, at least 0 and below 1")
     wrong = round(rate * len(identities))
     if not wrong:
-        return tuple(identities)
+        return identities
     members: dict[str, list[str]] = {}
     for identity, domain in dict(zip(identities, domains, strict=True)).items():
         members.setdefault(domain, []).append(identity)

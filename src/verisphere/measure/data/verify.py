@@ -201,7 +201,7 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
     notes: list[Fault] = []
     if pack.files.unread:
         notes.append(Fault(str(path), "", None, counted(pack.files.unread)))
-    notes += [Fault(str(path), "", None, note) for note in crowds(Counter(pack.identities))]
+    notes += [Fault(str(path), "", None, note) for note in crowds(Counter(pack.identities).items())]
     sizes = np.zeros((len(pack), 2), np.int32)
     digests = np.zeros((len(pack), 2), np.uint64)
     for seen in progress(_looked_at(pack, workers), "decoding", -(-len(pack) // _AT_ONCE)):
