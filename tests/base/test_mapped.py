@@ -2,6 +2,7 @@
 
 import errno
 import resource
+import tempfile
 from dataclasses import replace
 from mmap import MADV_NORMAL, MADV_RANDOM, MADV_WILLNEED
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from verisphere.base import mapped as mapped_rows
-from verisphere.base.mapped import few_rows_at, is_mapped, joined, room, rows_at
+from verisphere.base.mapped import Growing, few_rows_at, is_mapped, joined, room, rows_at
 from verisphere.base.vocabulary import Embeddings
 from verisphere.measure.protocols.all_pairs import PairsOfSet, all_pairs
 from verisphere.score import pair_scores, top_k, unit_rows
@@ -137,3 +138,25 @@ def test_rows_that_are_gathered_are_asked_for_together_and_alone(monkeypatch: py
     assert asked == 2 * of_pairs
     assert few_rows_at(rows.numpy(), np.array([6, 2])).argmax(1).tolist() == [6, 2]
     assert asked[12:] == [(MADV_RANDOM, 8), (MADV_WILLNEED, 2), (MADV_NORMAL, 8)]
+
+
+def test_numbers_that_grow_lie_in_a_file_once_they_are_many(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mapped_rows, "_BYTES_IN_MEMORY", 80)
+    for count in (0, 1, 10, 11, 25):
+        growing = Growing("q")
+        for number in range(count):
+            growing.append(number)
+        growing.extend(np.arange(3))
+        assert len(growing) == count + 3
+        numbers = growing.array()
+        assert numbers.tolist() == [*range(count), 0, 1, 2]
+        assert is_mapped(numbers) == (count + 3 > 10)
+
+
+def test_a_disk_without_space_for_numbers_that_grow(monkeypatch: pytest.MonkeyPatch):
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(OSError, match=r"No space left.*8,000,000 bytes of rows were to be mapped \(TMPDIR names"):
+        Growing("q").extend(np.zeros(1_000_000, np.int64))

@@ -185,6 +185,8 @@ class Coded(Column):
         return len(self.codes)
 
     def _texts(self, start: int, stop: int) -> list[str]:
+        if stop - start == 1:
+            return [self.values[int(self.codes[start])]]
         return list(take(self.values, self.codes[start:stop]))
 
     def take(self, positions: Positions) -> "Coded":

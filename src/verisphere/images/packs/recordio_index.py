@@ -19,7 +19,7 @@ from verisphere.files.text import LONGEST_LINE
 from verisphere.images.packs.columns import GrowingTexts, Texts
 from verisphere.images.packs.recordio_layout import survey
 
-_BLOCK = 1 << 22  # bytes parsed at a time; several arrays with eight bytes per character are in memory as well
+_BLOCK = 1 << 20  # bytes parsed at a time; several arrays with eight bytes per character are in memory as well
 _MOST_DIGITS = 18  # digits of a whole number that 64 bits always hold
 NOT_WHOLE = -2
 """The value in a column for a text that is not a whole number from -1."""
