@@ -6,8 +6,10 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
+from verisphere.files.disk import regular
 from verisphere.files.errors import Fault, FaultError
 
 _BLOCK = 1 << 20  # bytes of a directory that are parsed at a time; no entry has as many
@@ -20,11 +22,17 @@ LOCAL_HEADER_BYTES = _LOCAL_HEADER.size
 _USUAL_NAME = 256  # bytes of a name and an extra field together
 
 
-def archive_entries(file: BinaryIO) -> Iterator[zipfile.ZipInfo]:
-    """The entries of an archive, in the order of its directory; raises what `zipfile` raises.
+def archive_entries(path: Path) -> Iterator[zipfile.ZipInfo]:
+    """The entries of an archive except folders, in the order of its directory."""
+    try:
+        with open(path, "rb", opener=regular) as file:
+            yield from (entry for entry in _entries(file) if not entry.filename.endswith("/"))
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None
 
-    `zipfile` parses each block of the directory as an archive of its own.
-    """
+
+def _entries(file: BinaryIO) -> Iterator[zipfile.ZipInfo]:
+    """All entries; `zipfile` parses each block of the directory as an archive of its own."""
     begin, remaining, shift = _directory(file)
     file.seek(begin)
     block = b""

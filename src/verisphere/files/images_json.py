@@ -48,7 +48,8 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
     """
     packed = path.suffix.lower() == ".zip" and not path.is_dir()
     root = str(real_path(path) if path.is_dir() else real_path(path.parent))
-    entries = _entries(path) if packed else {}
+    every = archive_entries(path) if packed else ()
+    entries = {info.filename: info for info in every if os.path.basename(info.filename) == NAME}
     folders = map(os.path.dirname, names or ("",))  # those of a set that is sorted come one after another
 
     @lru_cache(_FOLDERS)
@@ -139,16 +140,6 @@ def _parsed(text: bytes, place: str, file: Path) -> ImageSource:
     except ValueError as error:
         raise ValueError(f"{file}: not what `verisphere align` or `data render` writes: {error}") from None
     return ImageSource(place, content.drawn, content.alignment)
-
-
-def _entries(archive: Path) -> dict[str, zipfile.ZipInfo]:
-    """The entries of this name in an archive, by their paths."""
-    try:
-        with open(archive, "rb", opener=regular) as opened:
-            every = archive_entries(opened)
-            return {info.filename: info for info in every if os.path.basename(info.filename) == NAME}
-    except (zipfile.BadZipFile, NotImplementedError) as error:
-        raise ValueError(f"{archive / NAME}: cannot be read from the archive ({error})") from None
 
 
 def _packed_text(archive: Path, file: str, entry: zipfile.ZipInfo) -> bytes:

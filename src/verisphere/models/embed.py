@@ -50,11 +50,11 @@ from verisphere.files.sharded import (
     write_manifest,
     write_shard,
 )
-from verisphere.files.work import WorkFolder, digest_of, result_folder
+from verisphere.files.work import WorkFolder, result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
-from verisphere.images.packs.columns import coded, parts_of, spelled_once, take
+from verisphere.images.packs.columns import Texts, coded, spelled_once, take
 from verisphere.models.build import build_backbone, read_description, untrained
 from verisphere.models.checkpoint import list_checkpoints, load_into, read_checkpoint
 from verisphere.models.described_faces import open_faces
@@ -267,9 +267,8 @@ def embed_in_shards(
         with errors_naming(images):
             contents = faces.contents(range(len(faces))).hex()
         settled_by = [model.made_by, source, rule, rows, store, settings]
-        columns = filter(None, (faces.names, faces.identities, faces.domains))
-        named = [digest_of([*map(repr, parts_of(column))]) for column in columns]
-        return [named, contents, settled_by]
+        columns = map(Texts.of, filter(None, (faces.names, faces.identities, faces.domains)))
+        return [*((column.utf8, column.ends) for column in columns), contents, settled_by]
 
     def write(piece: range) -> Arrays:
         here, number = np.array(list(take(people, piece))), piece.start // rows

@@ -289,10 +289,3 @@ def take(texts: Sequence[str], positions: Positions) -> Sequence[str]:
         return texts.take(positions)
     chosen: Any = positions.tolist() if isinstance(positions, np.ndarray) else positions
     return tuple(texts[position] for position in chosen)
-
-
-def parts_of(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The texts, some thousands at a time."""
-    return (
-        tuple(take(texts, range(start, min(start + _AT_ONCE, len(texts))))) for start in range(0, len(texts), _AT_ONCE)
-    )

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from verisphere.base.vocabulary import NOBODY
+from verisphere.files.archives import archive_entries
 from verisphere.files.disk import regular
 from verisphere.files.errors import Fault
 from verisphere.files.image_suffixes import MAX_BYTES, SUFFIXES, why_unread
@@ -23,7 +24,6 @@ from verisphere.images.packs.columns import Coded, Texts, coded
 from verisphere.images.packs.image_files import (
     counted,
     damaged_entries,
-    entries_of_files,
     entry_faults,
     image_files,
     is_hidden,
@@ -191,7 +191,7 @@ def _wrong_file(path: Path, name: str) -> str:
 def _faults_in_archive(path: Path) -> Iterator[Fault]:
     yield from _behind_the_end(path)
     size, sound, first, at_offset = path.stat().st_size, [], dict[str, int](), dict[int, str]()
-    for info in entries_of_files(path):
+    for info in archive_entries(path):
         reasons = list(entry_faults(info, size))
         if info.filename in first:
             reasons.append(f"a second entry of this name; the first lies at byte {first[info.filename]}")

@@ -239,7 +239,7 @@ class FilesInArchive(ReadInPlace):
 
 def _open_archive(path: Path, expected: str) -> FilesInArchive:
     def found() -> Iterator[tuple[str, tuple[int, ...]]]:
-        for info in entries_of_files(path):
+        for info in archive_entries(path):
             for wrong in entry_faults(info, size):
                 raise ValueError(f"{path}: entry {shown(info.filename, 200)} {wrong}")
             if not is_hidden(info.filename):
@@ -251,15 +251,6 @@ def _open_archive(path: Path, expected: str) -> FilesInArchive:
         if one == other:
             raise ValueError(f"{path}: two entries are named {shown(one, 200)}")
     return FilesInArchive(path, names, entries, unread)
-
-
-def entries_of_files(path: Path) -> Iterator[zipfile.ZipInfo]:
-    """The entries of a zip archive except folders, from its directory."""
-    try:
-        with open(path, "rb", opener=regular) as file:
-            yield from (info for info in archive_entries(file) if not info.filename.endswith("/"))
-    except (zipfile.BadZipFile, NotImplementedError) as error:
-        raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None
 
 
 def entry_faults(info: zipfile.ZipInfo, size: int) -> Iterator[str]:
