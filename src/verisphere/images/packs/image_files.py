@@ -23,6 +23,7 @@ from verisphere.files.json_values import shown
 from verisphere.images.packs.columns import GrowingTexts, Positions, Texts, sorted_positions, take
 
 _AT_ONCE = 1 << 12  # files whose places are objects of Python at a time
+_FOLDER = "\0"  # behind the name of a folder, which is sorted as the beginning of a path
 _MOST_FOLDER_LEVELS = 16  # levels of folders; a link that points back at a folder above it ends here
 
 
@@ -193,11 +194,12 @@ def _walk(root: Path, below: str, depth: int = 0) -> Iterator[str]:
     if depth > _MOST_FOLDER_LEVELS:
         raise ValueError(f"{root / below}: folders {depth} levels deep; does a link point back at a folder above it?")
     with os.scandir(root / below) as entries:
-        visible = sorted((entry.name, entry.is_dir()) for entry in entries if not entry.name.startswith("."))
-    for name, is_folder in visible:
+        visible = [entry.name + _FOLDER * entry.is_dir() for entry in entries if not entry.name.startswith(".")]
+    visible.sort()
+    for name in visible:
         inside = f"{below}/{name}" if below else name
-        if is_folder:
-            yield from _walk(root, inside, depth + 1)
+        if name.endswith(_FOLDER):
+            yield from _walk(root, inside.removesuffix(_FOLDER), depth + 1)
         else:
             yield inside
 
