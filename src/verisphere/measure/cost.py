@@ -82,7 +82,7 @@ class Cost(Result):
         bytes: bytes of the rows that are read, or of the pieces of images that are kept.
         memory: bytes of memory of one process.
         mapped: bytes of mapped files in the folder of temporary files.
-        uncounted: steps of the command that these figures leave out.
+        uncounted: steps of the command that these figures do not count.
     """
 
     source: str
