@@ -22,7 +22,6 @@ from verisphere.measure.report_findings import (
     Calibrated,
     Comparison,
     Contents,
-    Control,
     FigureOptions,
     File,
     Findings,
@@ -78,10 +77,19 @@ def training(title: str = "run", measured: bool = True) -> Training:
 
 def contents(*found: Findings, **changes: object) -> Contents:
     asked = FigureOptions(FARS, str(changes.pop("far", "1e-2")), Redrawing(1000, 0), degrees=False, progress=quietly)
-    sets = tuple(
-        Stops(one.title, True, (0.5, 0.3), {ALL: COUNTS, "night": COUNTS}, {1: COUNTS[:, 0] / 9}) for one in found
-    )
-    control = Control(sets, ("", "1e-2"), ("1e-2", ""), {"1e-2": "all is well"}, 1, (("1e-2", 0.5),)) if found else None
+    sets = [
+        {
+            "title": one.title,
+            "thresholds": [0.5, 0.3],
+            "at": ["Threshold 0.5.", "Threshold 0.3."],
+            "rows": ["all pairs", "night"],
+            "pools": [[said(at, per_cent=False) for at in COUNTS]] * 2,
+            "fpir": {"1": ["0", "1"]},
+        }
+        for one in found
+    ]
+    words = {"names": ["", "1 in 100"], "promises": ["1 in 100", ""], "said": ["all is well", ""], "wrong": ["", ""]}
+    control = {**words, "start": 1, "sets": sets} if found else None
     whole = Contents("A report", asked, found, (), None, None, (training(),), control)
     return dataclasses.replace(whole, **changes)  # type: ignore[arg-type]
 

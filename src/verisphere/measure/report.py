@@ -318,22 +318,36 @@ _REDRAWINGS = 40
 
 def _comparisons(
     findings: Sequence[Findings], sets: Sequence[PairsOfSet], first: Sequence[int], asked: FigureOptions
-) -> Iterator[Comparison]:
-    """Each first set compared with the later sets of the same images, at the one FAR and lower FARs."""
-    for ours in sorted(set(first)):
-        others = [number for number, reference in enumerate(first) if reference == ours and number != ours]
-        fars = [
-            far
-            for far, point in zip(asked.targets, findings[ours].points, strict=True)
-            if not point.below_resolution and exact_rate(far) <= exact_rate(asked.one_far)
-        ]
-        if not (others and fars):
-            continue
-        theirs = [sets[number] for number in others]
-        differences = tar_differences(sets[ours], theirs, fars, asked.redrawing, asked.progress)
-        for other, row in zip(others, differences, strict=True):
-            for far, difference in zip(fars, row, strict=True):
-                yield Comparison(findings[ours].title, findings[other].title, far_text(far), difference.interval)
+) -> list[Comparison]:
+    """Every two sets of the same images compared, at the one FAR and lower FARs."""
+    fars = [[far for far in asked.targets if exact_rate(far) in finding.band] for finding in findings]
+    plan = [
+        (ours, theirs, place)
+        for ours, theirs in combinations(range(len(first)), 2)
+        if first[ours] == first[theirs]
+        for place in range(len(fars[ours]))
+    ]
+    replicates = max(asked.redrawing.replicates, _REDRAWINGS * len(plan))
+    redrawing = replace(asked.redrawing, replicates=replicates)
+    tars = {
+        number: redrawn_set(sets[number], fars[number], redrawing=redrawing, progress=asked.progress).tars
+        for number in sorted({number for ours, theirs, _ in plan for number in (ours, theirs)})
+    }
+    both = [(tars[ours][place], tars[theirs][place]) for ours, theirs, place in plan]
+    chances = [chance_of(*two) for two in both]
+    return [
+        Comparison(
+            findings[ours].title,
+            findings[theirs].title,
+            far_text(fars[ours][place]),
+            mean_difference([first_tar], [second_tar]),
+            chance,
+            together,
+        )
+        for (ours, theirs, place), (first_tar, second_tar), chance, together in zip(
+            plan, both, chances, holm(chances), strict=True
+        )
+    ]
 
 
 # --- one set ---

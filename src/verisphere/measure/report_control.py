@@ -18,7 +18,7 @@ from verisphere.base.words import in_per_cent, share, share_bounds
 from verisphere.decide import accepted_impostors, binomial_bounds
 from verisphere.decide.guarantee import GuaranteedThreshold, one_row_each
 from verisphere.measure.protocols.all_pairs import PairsOfSet
-from verisphere.measure.report_findings import ALL, Calibrated, Control, FigureOptions, Findings, Stops
+from verisphere.measure.report_findings import ALL, Calibrated, FigureOptions, Findings
 from verisphere.measure.report_rates import above_promise
 from verisphere.report.html import Markup, tag, unbroken
 from verisphere.report.tables import number, tar_bounds, tar_text, target_text
@@ -39,8 +39,11 @@ _NOTE = (
 
 def control(
     findings: Sequence[Findings], sets: Sequence[PairsOfSet], calibrated: Calibrated | None, asked: FigureOptions
-) -> Control:
-    """The stops of these sets, of which the first leads."""
+) -> dict[str, Any]:
+    """What the page says at each stop of these sets, of which the first leads.
+
+    Stops are at equal FAR over all pairs; at a promised threshold each set that it is for has this threshold itself.
+    """
     lead, first = findings[0], sets[0]
     impostor = first.everything(genuine=False)
     shipped = [

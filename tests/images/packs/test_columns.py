@@ -49,3 +49,30 @@ def test_codes_number_the_values_in_order_of_appearance():
     assert (column.values, column.codes.tolist(), column.counts().tolist()) == (("b", "a"), [0, 1, 0], [2, 1])
     assert coded(column) is column
     assert Coded(("x", "unused"), np.array([0, 0])).take([0]).counts().tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("texts", [["a", "a", "b", "b"], ["b", "a", "a", "b", "c", "a"], []], ids=str)
+@pytest.mark.parametrize("hashes_are_equal", [False, True])
+def test_people_are_numbered_as_they_appear_however_often_they_come_again(
+    texts: list[str], hashes_are_equal: bool, monkeypatch: pytest.MonkeyPatch
+):
+    if hashes_are_equal:
+        monkeypatch.setattr(columns, "hash", len, raising=False)
+    column = coded(iter(texts))
+    assert (list(column), list(column.values)) == (texts, list(dict.fromkeys(texts)))
+
+
+def test_runs_that_are_sorted_by_themselves_are_merged(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(columns, "_SORTED_AT_ONCE", 3)
+    texts = ["b", "a", "c", "a", "", "é", "b"]
+    assert sorted_positions(Texts.of(texts), str).tolist() == [4, 1, 3, 0, 6, 2, 5]
+
+
+def test_columns_of_a_large_set_are_mapped(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mapped, "_BYTES_IN_MEMORY", 64)
+    texts = [f"{number // 2}é" for number in range(100)]
+    names, people = Texts.of(texts), coded(texts)
+    assert isinstance(people.values, Texts)
+    assert all(map(mapped.is_mapped, (names.utf8, names.ends, people.codes, people.values.utf8)))
+    assert (names, people, names.take([99, 0]), len(people.values)) == (texts, texts, [texts[99], texts[0]], 50)
+    assert not mapped.is_mapped(Texts.of(texts[:2]).utf8)

@@ -106,6 +106,34 @@ def test_a_directory_that_states_a_place_past_its_end(tmp_path: Path):
         image_files(path)
 
 
+def test_a_directory_is_parsed_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(archives, "_BLOCK", 200)  # bytes, of which an entry takes some 52
+    path, names = tmp_path / "some.zip", [f"{number % 3}/{number}.png" for number in range(20)]
+    with path.open("wb") as file:
+        file.write(b"before the archive")
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.comment = b"a comment"
+            for name in names:
+                archive.writestr(zipfile.ZipInfo(name), name)
+    with zipfile.ZipFile(path) as archive:
+        known = {info.filename: archives.numbers_of(info) for info in archive.infolist()}
+        assert {info.filename: archives.numbers_of(info) for info in archives.archive_entries(path)} == known
+    files = image_files(path)
+    assert list(files.names) == sorted(names)
+    assert [data.decode() for _, data in files.read(range(20))] == sorted(names)
+
+
+def test_a_directory_that_is_cut_short(tmp_path: Path):
+    path = tmp_path / "some.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/1.png", b"x" * 100)
+    content = path.read_bytes()
+    start, end = content.index(b"PK\x01\x02"), content.index(b"PK\x05\x06")
+    path.write_bytes(content[: start + 30] + content[end : end + 12] + struct.pack("<LLH", 30, start, 0))
+    with pytest.raises(ValueError, match=r"some\.zip: not a zip archive .* \(Truncated central directory"):
+        image_files(path)
+
+
 def test_an_entry_without_a_name(tmp_path: Path):
     with zipfile.ZipFile(tmp_path / "some.zip", "w") as archive:
         archive.writestr(zipfile.ZipInfo("a"), b"x")
