@@ -1,12 +1,17 @@
 """What several tests of the command line share."""
 
+import math
+
 import pytest
 
 from verisphere.cli import main
+from verisphere.report import progress
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(progress, "QUIET_SECONDS", math.inf)  # nothing is said of work that is long on a busy machine
+
     def call(*arguments: object) -> tuple[int, str, str]:
         """Exit code, standard output and standard error of one call."""
         try:
@@ -16,6 +21,17 @@ def run(capsys: pytest.CaptureFixture[str]):
             code = leaving.code
         output = capsys.readouterr()
         return code, output.out, output.err
+
+    return call
+
+
+@pytest.fixture
+def says(run):
+    def call(*arguments: object) -> str:
+        """Standard output of a call that works, and leaves nothing on standard error."""
+        code, out, err = run(*arguments)
+        assert (code, err) == (0, "")
+        return out
 
     return call
 

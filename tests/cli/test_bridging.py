@@ -10,10 +10,9 @@ from verisphere.files.bridge import read_bridge
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
-def test_a_bridge_is_written_and_says_what_it_promises(tmp_path: Path, run):
+def test_a_bridge_is_written_and_says_what_it_promises(tmp_path: Path, says):
     old, new = saved(tmp_path, *two_models(120))
-    code, out, err = run("bridge", old, new, "--far", "1e-1", "--out", tmp_path / "bridge.json")
-    assert (code, err) == (0, "")
+    out = says("bridge", old, new, "--far", "1e-1", "--out", tmp_path / "bridge.json")
     bridge = read_bridge(tmp_path / "bridge.json")
     first, promise, exactly = out.splitlines()
     assert first.startswith("map: from 60 people (power ")

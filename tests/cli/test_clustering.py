@@ -14,11 +14,10 @@ from verisphere.files.clusters import read_clusters
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
-def test_a_library_is_grouped_confirmed_and_grouped_again(tmp_path: Path, run):
+def test_a_library_is_grouped_confirmed_and_grouped_again(tmp_path: Path, says):
     faces, first = library(), tmp_path / "first"
     path = saved(tmp_path, faces.take(~np.char.endswith(faces.names, "/4")))
-    code, out, err = run("cluster", path, "--threshold", 0.45, "--out", first)
-    assert (code, err) == (0, "")
+    out = says("cluster", path, "--threshold", 0.45, "--out", first)
     lines = out.splitlines()
     head = "library.npz: 32 faces at threshold 0.45: 8 clusters of two or more, 0 single faces, 0 unsure"
     assert lines[:2] == [head, "nothing is promised of a threshold chosen by hand"]
@@ -27,10 +26,7 @@ def test_a_library_is_grouped_confirmed_and_grouped_again(tmp_path: Path, run):
     assert "identities" not in out
     edited(first, {"p3/0": ("Ann", "yes"), "p4/0": ("Ann", "yes")})
     path = saved(tmp_path, faces)
-    code, out, err = run(
-        "cluster", path, "--threshold", 0.45, "--before", first, "--out", tmp_path / "later", "--known"
-    )
-    assert (code, err) == (0, "")
+    out = says("cluster", path, "--threshold", 0.45, "--before", first, "--out", tmp_path / "later", "--known")
     assert out.splitlines()[3] == "  Ann: 10 faces"
     assert "as confirmed, and grouped otherwise by the embeddings alone: 1\n  p4/0: Ann, else another\n" in out
     assert "beside the identities of the file (8 people): impurity 0.1250, 1 mixed cluster" in out
@@ -39,7 +35,7 @@ def test_a_library_is_grouped_confirmed_and_grouped_again(tmp_path: Path, run):
     assert read_clusters(tmp_path / "later").before is not None
 
 
-def test_identities_matter_only_where_they_are_compared(tmp_path: Path, run, refused):
+def test_identities_matter_only_where_they_are_compared(tmp_path: Path, says, run, refused):
     faces = library()
     spelt = np.array([("P" if face % 2 else "p") + name[1:] for face, name in enumerate(faces.identities)])
     arrays = {"embeddings": faces.embeddings, "names": faces.names, "identities": spelt}
@@ -47,21 +43,19 @@ def test_identities_matter_only_where_they_are_compared(tmp_path: Path, run, ref
     call = ("cluster", tmp_path / "library.npz", "--threshold", 0.45, "--out")
     assert run(*call, tmp_path / "out")[0] == 0
     assert "'P0'" in refused(*call, tmp_path / "known", "--known")
-    code, out, _ = run(*call, tmp_path / "merged", "--known", "--names", "merge")
-    assert (code, "(8 people): impurity 0.0000, 0 mixed" in out) == (0, True)
+    out = says(*call, tmp_path / "merged", "--known", "--names", "merge")
+    assert "(8 people): impurity 0.0000, 0 mixed" in out
     nobody = replace(faces, identities=np.where(faces.identities == "p0", "-1", faces.identities))
     _, out, _ = run("cluster", saved(tmp_path, nobody), "--threshold", 0.45, "--out", tmp_path / "nobody", "--known")
     assert "(7 people)" in out
 
 
-def test_small_and_equal_libraries(tmp_path: Path, run):
+def test_small_and_equal_libraries(tmp_path: Path, says):
     one = saved(tmp_path, Embeddings([[1.0, 2.0]], names=["a"], identities=["x"]), "one.npz")
-    code, out, err = run("cluster", one, "--threshold", 0.45, "--out", tmp_path / "one")
-    assert (code, err) == (0, "")
+    out = says("cluster", one, "--threshold", 0.45, "--out", tmp_path / "one")
     assert out.startswith("one.npz: 1 face at threshold 0.45: 0 clusters of two or more, 1 single face, 0 unsure\n")
     equal = saved(tmp_path, Embeddings(np.ones((300, 8)), identities=["x"] * 300), "equal.npz")
-    code, out, err = run("cluster", equal, "--threshold", 0.45, "--out", tmp_path / "equal")
-    assert (code, err) == (0, "")
+    out = says("cluster", equal, "--threshold", 0.45, "--out", tmp_path / "equal")
     assert "1 cluster of two or more, 0 single faces, 0 unsure\n" in out
 
 
@@ -107,15 +101,14 @@ def test_no_folder_is_overwritten(tmp_path: Path, run, refused):
     assert (out / "people.csv").read_bytes() == held
 
 
-def test_a_page_is_made_where_there_are_images(tmp_path: Path, run, refused):
+def test_a_page_is_made_where_there_are_images(tmp_path: Path, says, refused):
     names = [f"p{who}/{face}.png" for who in range(2) for face in range(2)]
     for shade, name in enumerate(names):
         (tmp_path / "faces" / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (16, 16), (shade, 9, 9)).save(tmp_path / "faces" / name)
     faces = Embeddings(np.eye(4)[[0, 0, 1, 1]], names=names, identities=["x"] * 4)
     call = ("cluster", saved(tmp_path, faces), "--threshold", 0.45, "--out")
-    code, out, err = run(*call, tmp_path / "out", "--faces", tmp_path / "faces")
-    assert (code, err) == (0, "")
+    out = says(*call, tmp_path / "out", "--faces", tmp_path / "faces")
     assert f"{tmp_path / 'out'}: people.csv, clusters.json, index.html; next:" in out
     assert (tmp_path / "out" / "index.html").read_text().count(
         "<img"

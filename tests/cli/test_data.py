@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,27 +11,25 @@ import pytest
 from measure.data.planting import archive, folder, image
 from processes import forked
 from verisphere.cli.data import WRITABLE
-from verisphere.cli.start import main
 from verisphere.images.packs.formats import FORMATS
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
-def run(*words: object) -> int:
-    return main(["--default-allocator", "data", *map(str, words)])
+@pytest.fixture
+def run(run):
+    return partial(run, "data")
 
 
-def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run("info", archive(tmp_path), "--json", tmp_path / "info.json") == 0
-    assert "| identities                   |" in capsys.readouterr().out
+def test_info(tmp_path: Path, says):
+    assert "| identities                   |" in says("info", archive(tmp_path), "--json", tmp_path / "info.json")
     written = json.loads((tmp_path / "info.json").read_text())
     assert (written["format"], written["images"], written["identities"]) == ("zip", 6, 3)
     assert written["images_per_identity"]["maximum"] == 2
 
 
-def test_verify_of_a_sound_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run("verify", archive(tmp_path)) == 0
-    assert capsys.readouterr().out.endswith("0 faults, 0 notes\n")
+def test_verify_of_a_sound_set(tmp_path: Path, says):
+    assert says("verify", archive(tmp_path)).endswith("0 faults, 0 notes\n")
 
 
 def test_verify_ends_with_2_where_there_is_a_fault(tmp_path: Path):
@@ -51,47 +50,44 @@ def test_verify_ends_with_2_where_there_is_a_fault(tmp_path: Path):
     assert [fault["record"] for fault in faults] == ["D\x1b/1.png", "Ben/1.png"]
 
 
-def test_convert_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run("convert", archive(tmp_path), tmp_path / "out") == 0
-    assert "6 images of 3 identities, zip to folder; read back" in capsys.readouterr().out
-    assert run("convert", tmp_path / "out", tmp_path / "back.zip", "--min-images", "2") == 0
-    assert run("convert", tmp_path / "out", tmp_path / "back.zip") == 2
-    assert "back.zip: exists already, and is never overwritten" in capsys.readouterr().err
+def test_convert_there_and_back(tmp_path: Path, refused, says):
+    assert "6 images of 3 identities, zip to folder; read back" in says("convert", archive(tmp_path), tmp_path / "out")
+    says("convert", tmp_path / "out", tmp_path / "back.zip", "--min-images", "2")
+    assert "back.zip: exists already, and is never overwritten" in refused(
+        "convert", tmp_path / "out", tmp_path / "back.zip"
+    )
 
 
-def test_statistics(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_statistics(tmp_path: Path, says):
     path = archive(tmp_path)
-    assert run("statistics", path, "--out", tmp_path / "figures", "--json", tmp_path / "s.json") == 0
-    assert "| images per identity |" in capsys.readouterr().out
+    assert "| images per identity |" in says(
+        "statistics", path, "--out", tmp_path / "figures", "--json", tmp_path / "s.json"
+    )
     assert sorted(file.name for file in (tmp_path / "figures").iterdir()) == ["statistics.json", "statistics.png"]
     assert json.loads((tmp_path / "s.json").read_text())["identities"] == 3
 
 
 @pytest.mark.parametrize("verb", ["info", "verify", "statistics"])
-def test_the_json_never_replaces_the_set(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_json_never_replaces_the_set(verb: str, tmp_path: Path, refused):
     path = archive(tmp_path)
     before = path.read_bytes()
-    assert run(verb, path, "--json", path) == 2
-    assert "which is read here" in capsys.readouterr().err
+    assert "which is read here" in refused(verb, path, "--json", path)
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("part", ["faces.rec.manifest.json", "faces.idx", "faces.lst"])
-def test_the_json_never_replaces_a_file_that_belongs_to_the_set(
-    part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_json_never_replaces_a_file_that_belongs_to_the_set(part: str, tmp_path: Path, refused, says, run):
     run("convert", archive(tmp_path), tmp_path / "faces.rec")
     before = (tmp_path / part).read_bytes()
-    assert run("info", tmp_path / "faces.rec", "--json", tmp_path / part) == 2
-    assert f"{part}: it belongs to" in capsys.readouterr().err
+    assert f"{part}: it belongs to" in refused("info", tmp_path / "faces.rec", "--json", tmp_path / part)
     assert (tmp_path / part).read_bytes() == before
-    assert run("info", tmp_path / "faces.rec", "--json", tmp_path / "faces.json") == 0
+    says("info", tmp_path / "faces.rec", "--json", tmp_path / "faces.json")
 
 
-def test_the_json_never_replaces_an_image(tmp_path: Path):
+def test_the_json_never_replaces_an_image(tmp_path: Path, refused):
     path = folder(tmp_path)
     before = (path / "Ann" / "1.png").read_bytes()
-    assert run("info", path, "--json", path / "Ann" / "1.png") == 2
+    refused("info", path, "--json", path / "Ann" / "1.png")
     assert (path / "Ann" / "1.png").read_bytes() == before
 
 

@@ -43,11 +43,8 @@ MEGAFACE = ("distractors", "probes.npz", "--distractors", "d1.npz", "--distracto
 TRILLION = (*MEGAFACE, "--layout", "trillion-pairs")
 
 
-def test_megaface_prints_and_writes(run, files: Path):
-    code, out, err = run(
-        *(*MEGAFACE, "--rank", 1, "--rank", 2, "--far", "0.25", "--json", "out.json", "--plot", "out.png")
-    )
-    assert (code, err) == (0, "")
+def test_megaface_prints_and_writes(says, files: Path):
+    out = says(*(*MEGAFACE, "--rank", 1, "--rank", 2, "--far", "0.25", "--json", "out.json", "--plot", "out.png"))
     assert "3 people by 6 photos among 3 distractors; 8 searches" in out
     assert "1 probe photos are the only one of their person" in out
     read = json.loads((files / "out.json").read_text())
@@ -60,13 +57,12 @@ def test_megaface_prints_and_writes(run, files: Path):
     assert (files / "out.png").stat().st_size > 10_000
 
 
-def test_noisy_images_are_dropped_by_list_and_counted(run, files: Path):
+def test_noisy_images_are_dropped_by_list_and_counted(says, files: Path):
     (files / "probe_noise.txt").write_text("# FaceScrub\nann3.png\nZoe_9.png\n")
     (files / "noise.txt").write_text("1/2@N00/4.jpg\n")
-    code, out, err = run(
+    out = says(
         *(*MEGAFACE, "--noisy-probes", "probe_noise.txt", "--noisy-distractors", "noise.txt", "--json", "out.json")
     )
-    assert (code, err) == (0, "")
     assert "excluded as noisy: 1 probe photos, 1 distractors" in out
     assert "1 of 2 pictures of probe_noise.txt are in no file" in out
     read = json.loads((files / "out.json").read_text())
@@ -77,7 +73,7 @@ def test_noisy_images_are_dropped_by_list_and_counted(run, files: Path):
     assert read["operating_points"][0]["below_resolution"] is True  # 1e-6 of 5 x 2 impostors
 
 
-def test_features_as_the_development_kit_writes_them(run, files: Path):
+def test_features_as_the_development_kit_writes_them(says, run, files: Path):
     for folder, names, rows in (
         ("facescrub", NAMES, PROBES),
         ("megaface", ["1/2@N00/3.jpg", "1/2@N00/4.jpg", "5/6@N00/3.jpg"], DISTRACTORS),
@@ -87,33 +83,31 @@ def test_features_as_the_development_kit_writes_them(run, files: Path):
             write_matrix(files / folder / f"{name}_arc.bin", row[:, None])
     people = ["Ann", "Ann", "Ann", "Ben", "Ben", "Cem"]
     (files / "facescrub_features_list.json").write_text(json.dumps({"path": NAMES, "id": people}))
-    code, out, err = run(
+    out = says(
         *("distractors", "facescrub", "--probe-list", "facescrub_features_list.json", "--distractors", "megaface"),
         *("--ending", "_arc.bin", "--rank", 2),
     )
-    assert (code, err) == (0, "")
     assert "|    2 |     0.6250 |" in out
     write_matrix(files / "merged.bin", DISTRACTORS)
     assert "|    2 |     0.6250 |" in run("distractors", "probes.npz", "--distractors", "merged.bin", "--rank", 2)[1]
 
 
-def test_a_probe_list_chooses_among_named_rows(run, files: Path):
+def test_a_probe_list_chooses_among_named_rows(says, files: Path):
     (files / "list.txt").write_text("\n".join(NAMES[:2]) + "\n")
-    code, out, _ = run(*MEGAFACE, "--probe-list", "list.txt")
-    assert (code, "1 people by 2 photos" in out) == (0, True)
+    out = says(*MEGAFACE, "--probe-list", "list.txt")
+    assert "1 people by 2 photos" in out
     assert "4 photos of probes.npz are not in list.txt and are excluded" in out
 
 
-def test_a_distractor_list_chooses_among_the_rows_of_all_files(run, files: Path):
+def test_a_distractor_list_chooses_among_the_rows_of_all_files(says, files: Path):
     (files / "megaface_features_list.json_2_1").write_text('{"path": ["1/2@N00/3.jpg", "5/6@N00/3.jpg"]}')
     (files / "noise.txt").write_text("1/2@N00/4.jpg\n5/6@N00/3.jpg\n")
-    code, out, _ = run(*MEGAFACE, "--distractor-list", "megaface_features_list.json_2_1")
-    assert (code, "among 2 distractors" in out) == (0, True)
+    out = says(*MEGAFACE, "--distractor-list", "megaface_features_list.json_2_1")
+    assert "among 2 distractors" in out
     assert "1 distractors are not in megaface_features_list.json_2_1 and are excluded" in out
-    code, out, _ = run(
+    assert "excluded as noisy: 0 probe photos, 1 distractors" in says(
         *(*MEGAFACE, "--distractor-list", "megaface_features_list.json_2_1", "--noisy-distractors", "noise.txt")
     )
-    assert (code, "excluded as noisy: 0 probe photos, 1 distractors" in out) == (0, True)
 
 
 def test_what_the_identities_say_is_counted(run, files: Path):
@@ -125,9 +119,8 @@ def test_what_the_identities_say_is_counted(run, files: Path):
     assert "1 distractors have the identity of a probe person; they count as other people" in out
 
 
-def test_trillion_pairs(run, files: Path):
-    code, _, err = run(*(*TRILLION, "--fpir", "0.5", "--far", "0.25", "--json", "out.json", "--plot", "out.svg"))
-    assert (code, err) == (0, "")
+def test_trillion_pairs(says, run, files: Path):
+    says(*(*TRILLION, "--fpir", "0.5", "--far", "0.25", "--json", "out.json", "--plot", "out.svg"))
     read = json.loads((files / "out.json").read_text())
     (point,) = read["identification_points"]
     assert (point["mated_identified"], point["mated_total"], point["nonmated_passed"]) == (2, 8, 3)
@@ -180,13 +173,10 @@ def lists(files: Path) -> None:
         ),
     ],
 )
-def test_errors_are_one_line_and_write_nothing(run, files: Path, arguments, message):
+def test_errors_are_one_line_and_write_nothing(refused, files: Path, arguments, message):
     lists(files)
     before = sorted(path.name for path in files.iterdir())
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert "Traceback" not in err
+    assert message in refused(*arguments)
     assert sorted(path.name for path in files.iterdir()) == before
 
 
@@ -205,9 +195,8 @@ def tiny(files: Path) -> Path:
 TINY = ("identification", "p.npz", "--gallery", "g.npz", "--distractors", "d.npz")
 
 
-def test_distractors_are_people_nobody_probes(run, tiny: Path):
-    code, out, err = run(*TINY, "--closed-set", "--rank", 1, "--rank", 5, "--by-image", "--json", "out.json")
-    assert (code, err) == (0, "")
+def test_distractors_are_people_nobody_probes(says, tiny: Path):
+    out = says(*TINY, "--closed-set", "--rank", 1, "--rank", 5, "--by-image", "--json", "out.json")
     read = json.loads((tiny / "out.json").read_text())
     gallery = read["galleries"]["g"]
     # Ann by (1, 0): hers 0.96 and 0.6; Ben 0.6, the distractors 0.8 and 0. Rank 1; precision (1/1 + 2/4) / 2 = 0.75.
@@ -224,10 +213,9 @@ def test_distractors_are_people_nobody_probes(run, tiny: Path):
     assert "1 distractors have the identity of a probe" in out
 
 
-def test_distractors_stand_in_every_gallery(run, tiny: Path):
+def test_distractors_stand_in_every_gallery(says, tiny: Path):
     save(tiny / "h.npz", np.array([[3, -4]], np.float32), ["h1"], ["Ben"])
-    code, out, _ = run(*TINY, "--gallery", "h.npz", "--closed-set")
-    assert code == 0
+    out = says(*TINY, "--gallery", "h.npz", "--closed-set")
     assert "g: 4 people by 5 images" in out
     assert "h: 3 people by 3 images" in out
 
@@ -241,11 +229,9 @@ def test_distractors_stand_in_every_gallery(run, tiny: Path):
         ((*TINY, "--distractors", "q.npz"), "q.npz: 1 of its images are probes in p.npz too, the first is 'p1'"),
     ],
 )
-def test_distractors_that_cannot_be_enrolled(run, tiny: Path, arguments, message):
+def test_distractors_that_cannot_be_enrolled(refused, tiny: Path, arguments, message):
     save(tiny / "q.npz", np.array([[1, 0]], np.float32), ["p1"], ["-100"])
-    code, out, err = run(*arguments, "--closed-set")
-    assert (code, out) == (2, "")
-    assert message in err
+    assert message in refused(*arguments, "--closed-set")
 
 
 # --- two sets (the mask track of MFR) ---
@@ -258,9 +244,8 @@ def masks(files: Path) -> Path:
     return files
 
 
-def test_two_sets(run, masks: Path):
-    code, out, err = run("two-sets", "masked.npz", "plain.npz", "--far", "0.34", "--json", "out.json")
-    assert (code, err) == (0, "")
+def test_two_sets(says, masks: Path):
+    out = says("two-sets", "masked.npz", "plain.npz", "--far", "0.34", "--json", "out.json")
     (point,) = json.loads((masks / "out.json").read_text())["operating_points"]
     # Genuine 0.8, 0.8 and 0; impostor 0.6, 1 and 0.6: one of them may pass, so the threshold is 0.6.
     assert (point["genuine_accepted"], point["genuine_total"], point["impostor_total"]) == (2, 3, 3)
@@ -274,9 +259,7 @@ def test_two_sets(run, masks: Path):
         ("strangers.npz", "masked.npz and strangers.npz: there are no genuine scores"),
     ],
 )
-def test_two_sets_that_cannot_be_compared(run, masks: Path, right, message):
+def test_two_sets_that_cannot_be_compared(refused, masks: Path, right, message):
     save(masks / "strangers.npz", np.ones((1, 2), np.float32), ["s"], ["Zoe"])
-    code, out, err = run("two-sets", "masked.npz", right, "--json", "out.json")
-    assert (code, out) == (2, "")
-    assert message in err
+    assert message in refused("two-sets", "masked.npz", right, "--json", "out.json")
     assert not (masks / "out.json").exists()

@@ -9,12 +9,11 @@ Scores: 1-2: 0.5 / 1.581139 = 0.316228 (genuine), 3-4: 0.8 (genuine); impostors 
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-from verisphere.cli import main
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -54,32 +53,17 @@ def save(folder: Path, faces: dict[str, tuple[float, float]], **columns) -> None
 
 
 @pytest.fixture
-def run(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def run(run, files: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(files)
-
-    def call(*arguments: object) -> dict:
-        """What the JSON has; standard output beside it under `text`."""
-        words = ["--default-allocator", "evaluate", "ijb", "e.npz", *map(str, arguments), "--json", "out.json"]
-        assert main(words) == 0
-        output = capsys.readouterr()
-        assert output.err == ""
-        return {**json.loads((files / "out.json").read_text()), "text": output.out}
-
-    return call
+    return partial(run, "evaluate", "ijb", "e.npz", "--json", "out.json")
 
 
 @pytest.fixture
-def refused(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(files)
-
-    def call(*arguments: object) -> str:
-        """The one line that a wrong call leaves, and nothing else anywhere."""
-        words = ["--default-allocator", "evaluate", "ijb", "e.npz", *map(str, arguments), "--json", "out.json"]
-        assert main(words) == 2
-        output = capsys.readouterr()
-        assert (output.out, output.err.count("\n")) == ("", 1)
-        assert not (files / "out.json").exists()
-        return output.err
+def found(says, files: Path):
+    def call(*arguments: object) -> dict:
+        """What the JSON has; standard output beside it under `text`."""
+        text = says(*arguments)
+        return {**json.loads((files / "out.json").read_text()), "text": text}
 
     return call
 
@@ -87,8 +71,8 @@ def refused(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 # --- 1:1 -------------------------------------------------------------------------------------------------------------
 
 
-def test_one_to_one_by_hand(run):
-    out = run(*ONE_TO_ONE, "--far", "0.2", "--far", "0.4", "--far", "0.1")
+def test_one_to_one_by_hand(found):
+    out = found(*ONE_TO_ONE, "--far", "0.2", "--far", "0.4", "--far", "0.1")
     # of 5 impostors: 0.2 passes the first, threshold 0.6; 0.4 passes two, threshold 0; 0.1 none
     points = out["operating_points"]
     assert [point["threshold"] for point in points] == pytest.approx([0.6, 0, 0.948683], abs=1e-6)
@@ -104,13 +88,13 @@ def test_one_to_one_by_hand(run):
     assert "6 templates of 8 faces in 7 media, weighed alike, feature norm keep" in out["text"]
 
 
-def test_numbers_of_templates_and_media_may_have_18_digits(run, files: Path):
+def test_numbers_of_templates_and_media_may_have_18_digits(found, files: Path):
     large = 10**18 - 1
     (files / "meta.txt").write_text(
         META.replace(" 1 1", f" {large} 99999999999999999").replace("b 2", f"b {large - 1}")
     )
     (files / "pairs.txt").write_text(f"{large} {large - 1} 1\n{large} 4 0\n")
-    out = run(*ONE_TO_ONE, "--far", "0.1")
+    out = found(*ONE_TO_ONE, "--far", "0.1")
     # media 10 and 11 of template 1 are now 18 digits long
     assert out["operating_points"][0]["threshold"] == pytest.approx(0.948683, abs=1e-6)
     assert out["pooling"]["media"] == 7
@@ -127,15 +111,16 @@ def test_numbers_of_templates_and_media_may_have_18_digits(run, files: Path):
         (("--feature-norm", "drop", "--scores", "scores.txt"), 0.96),
     ],
 )
-def test_pooling_by_hand(run, options: tuple[str, ...], threshold: float):
-    out = run(*ONE_TO_ONE, *options, "--far", "0.1")  # below resolution: the threshold is the largest impostor's score
+def test_pooling_by_hand(found, options: tuple[str, ...], threshold: float):
+    out = found(*ONE_TO_ONE, *options, "--far", "0.1")
+    # below resolution: the threshold is the largest impostor's score
     assert out["operating_points"][0]["threshold"] == pytest.approx(threshold, abs=1e-6)
     assert out["pooling"]["detector_scores"] == ("scores.txt" if "scores.txt" in options else None)
 
 
-def test_a_score_of_zero_counts_in_its_medium_and_is_counted(run, files: Path):
+def test_a_score_of_zero_counts_in_its_medium_and_is_counted(found, files: Path):
     (files / "scores.txt").write_text(SCORES.replace(f"a1 {POINTS} 0.5", f"a1 {POINTS} 0") + f"g {POINTS} 1\n")
-    out = run(*ONE_TO_ONE, "--scores", "scores.txt", "--far", "0.1")
+    out = found(*ONE_TO_ONE, "--scores", "scores.txt", "--far", "0.1")
     # (0 * 2 + 4) / 2 = 2, so template 1 is (1, 0.5) of length 1.118034; 1-4: (0.8 + 0.3) / 1.118034
     assert out["operating_points"][0]["threshold"] == pytest.approx(0.983870, abs=1e-6)
     assert out["notes"] == [
@@ -144,21 +129,21 @@ def test_a_score_of_zero_counts_in_its_medium_and_is_counted(run, files: Path):
     ]
 
 
-def test_the_rule_reaches_the_points(run):
+def test_the_rule_reaches_the_points(found):
     # 0.35 lies nearer to 2 of 5 impostors than to 1 of 5, which `at_most` would take
-    assert run(*ONE_TO_ONE, "--far", "0.35", "--rule", "nearest")["operating_points"][0]["threshold"] == 0
+    assert found(*ONE_TO_ONE, "--far", "0.35", "--rule", "nearest")["operating_points"][0]["threshold"] == 0
 
 
-def test_rows_and_templates_that_nothing_uses_are_counted(run, files: Path):
+def test_rows_and_templates_that_nothing_uses_are_counted(found, files: Path):
     save(files, {f"crop/{name}": row for name, row in {**FACES, "x": (1, 1), "y": (1, 1)}.items()})
     (files / "pairs.txt").write_text(PAIRS.replace("3 6 0\n", ""))
-    notes = run(*ONE_TO_ONE)["notes"]
+    notes = found(*ONE_TO_ONE)["notes"]
     assert notes == ["2 of 10 rows of e.npz belong to no template", "1 of 6 templates are compared with none"]
 
 
-def test_repeated_pairs_can_be_kept(run, files: Path):
+def test_repeated_pairs_can_be_kept(found, files: Path):
     (files / "pairs.txt").write_text(f"{PAIRS}2 1 1\n")
-    out = run(*ONE_TO_ONE, "--keep-repeated", "--far", "0.4")
+    out = found(*ONE_TO_ONE, "--keep-repeated", "--far", "0.4")
     assert out["operating_points"][0]["genuine_total"] == 3
     assert out["text"].count("repeated pairs were kept") == 1
     assert out["notes"] == [
@@ -166,23 +151,23 @@ def test_repeated_pairs_can_be_kept(run, files: Path):
     ]
 
 
-def test_the_columns_of_the_embeddings_file_are_not_needed_and_not_used(run, files: Path):
-    before = run(*ONE_TO_ONE, "--far", "0.4")["operating_points"]
+def test_the_columns_of_the_embeddings_file_are_not_needed_and_not_used(found, files: Path):
+    before = found(*ONE_TO_ONE, "--far", "0.4")["operating_points"]
     save(files, FACES, identities=np.array(["nan"] * 8), templates=np.array(["t"] * 8))
-    assert run(*ONE_TO_ONE, "--far", "0.4")["operating_points"] == before
+    assert found(*ONE_TO_ONE, "--far", "0.4")["operating_points"] == before
 
 
 # --- 1:N -------------------------------------------------------------------------------------------------------------
 
 
-def test_one_to_n_by_hand(run):
+def test_one_to_n_by_hand(found):
     """Two galleries by themselves, then their mean.
 
     G1 has Ann (template 1): probe 2 is mated, 0.316228; strangers 4 (0.948683) and 5 (-0.948683). FPIR 0.5 lets one of
     two pass: threshold -0.948683, TPIR 1; FPIR 0.1 lets none: threshold 0.948683, TPIR 0. G2 has Ben (template 3):
     probe 4 is mated, 0.8; strangers 2 (0) and 5 (-1): TPIR 1 at thresholds -1 and 0.
     """
-    out = run("--meta", "meta.txt", *ONE_TO_N, "--fpir", "0.5", "--fpir", "0.1", "--rank", "1")
+    out = found("--meta", "meta.txt", *ONE_TO_N, "--fpir", "0.5", "--fpir", "0.1", "--rank", "1")
     assert "operating_points" not in out
     found = out["identification"]
     points = {name: gallery["operating_points"] for name, gallery in found["galleries"].items()}
@@ -196,8 +181,8 @@ def test_one_to_n_by_hand(run):
     assert "G2: 1 people by 1 images; 1 mated and 2 non-mated probes" in out["text"]
 
 
-def test_defaults_of_one_to_n_beside_one_to_one(run):
-    out = run(*ONE_TO_ONE, *ONE_TO_N)
+def test_defaults_of_one_to_n_beside_one_to_one(found):
+    out = found(*ONE_TO_ONE, *ONE_TO_N)
     gallery = out["identification"]["galleries"]["G1"]
     assert [point["fpir_target"] for point in gallery["operating_points"]] == ["1e-1", "1e-2"]
     assert [rank["rank"] for rank in gallery["ranks"]] == [1, 5, 10]
@@ -205,19 +190,19 @@ def test_defaults_of_one_to_n_beside_one_to_one(run):
     assert "cmc" in gallery
 
 
-def test_one_merged_gallery_by_ranks_alone(run, files: Path):
+def test_one_merged_gallery_by_ranks_alone(found, files: Path):
     """Probe 2 (Ann) scores 0.316228 and 0: rank 1. Probe 4 (Ben) scores 0.8, and 0.948683 with Ann: rank 2."""
     (files / "all.csv").write_text(f"{PEOPLE}1,Ann\n3,Ben\n")
     (files / "mixed.csv").write_text(f"{PEOPLE}2,Ann\n4,Ben\n")
-    out = run("--meta", "meta.txt", "--gallery", "all.csv", "--probes", "mixed.csv", "--closed-set", "--rank", 1)
+    out = found("--meta", "meta.txt", "--gallery", "all.csv", "--probes", "mixed.csv", "--closed-set", "--rank", 1)
     gallery = out["identification"]["galleries"]["all"]
     assert (gallery["ranks"][0]["rate"], gallery["operating_points"]) == (0.5, [])
 
 
-def test_labels_that_the_people_contradict_are_counted(run, files: Path):
+def test_labels_that_the_people_contradict_are_counted(found, files: Path):
     (files / "mixed.csv").write_text(f"{PEOPLE}2,Ben\n4,Ben\n5,Ann\n")
     # 1-2 is listed as genuine, 3-2 and 1-5 as impostors
-    notes = run(*ONE_TO_ONE, *ONE_TO_N)["notes"]
+    notes = found(*ONE_TO_ONE, *ONE_TO_N)["notes"]
     says = "3 labels of pairs.txt contradict the people of the gallery and probe files, first on line 1, and were used"
     assert says in notes
 
@@ -225,7 +210,7 @@ def test_labels_that_the_people_contradict_are_counted(run, files: Path):
 # --- groups ----------------------------------------------------------------------------------------------------------
 
 
-def test_groups_at_one_threshold_by_hand(run):
+def test_groups_at_one_threshold_by_hand(found):
     """FAR 0.2 of 5 impostors: t_c = 0.6.
 
     Group 0 (templates 1, 2, 5): genuine 0.316228 is rejected; impostor -0.948683 is rejected, and is the group's own
@@ -233,7 +218,7 @@ def test_groups_at_one_threshold_by_hand(run):
     = sqrt((1.548683^2 + 0) / 2) = 1.095084.
     """
     groups = ("--covariates", "cov.csv", "--group-by", "GENDER", "--group-name", "0=F")
-    out = run(*ONE_TO_ONE, *groups, "--far", "0.2")
+    out = found(*ONE_TO_ONE, *groups, "--far", "0.2")
     common = out["one_threshold"][0]
     assert common["calibration_threshold"] == pytest.approx(0.6, abs=1e-6)
     assert {name: (domain["tar"], domain["far"]) for name, domain in common["domains"].items()} == {
@@ -247,12 +232,12 @@ def test_groups_at_one_threshold_by_hand(run):
     assert "group_differences" in common
 
 
-def test_groups_of_people_and_templates_without_a_group(run, files: Path):
+def test_groups_of_people_and_templates_without_a_group(found, files: Path):
     (files / "cov.csv").write_text("SUBJECT_ID,SKINTONE\nAnn,2\nBen,3\nCem,2\nCem,3\n")
     groups = ("--covariates", "cov.csv", "--group-by", "SKINTONE", "--skip-empty")
     (files / "pairs.txt").write_text(f"{PAIRS}1 3 0\n2 4 1\n4 5 1\n")
     (files / "mixed.csv").write_text(f"{PEOPLE}2,Ann\n4,Ann\n5,Ben\n")
-    out = run(*ONE_TO_ONE, *ONE_TO_N, *groups, "--far", "0.4", "--closed-set")
+    out = found(*ONE_TO_ONE, *ONE_TO_N, *groups, "--far", "0.4", "--closed-set")
     # 2: Ann's templates 1, 2, 4 with the pairs 1-2 and 2-4 (genuine) and 1-4; 3: Ben's 3, 5 with 3-5, which is skipped
     common = out["one_threshold"][0]
     assert (list(common["domains"]), common["skipped"]) == (["2"], ["3"])
@@ -263,7 +248,7 @@ def test_groups_of_people_and_templates_without_a_group(run, files: Path):
 
 @pytest.mark.parametrize("name", ["cov.csv", "mixed.csv"])
 @pytest.mark.parametrize(("ann", "ben", "otherwise", "how"), [("Ann", "Ben", "aNN", "merge"), ("1", "2", ".0", None)])
-def test_people_are_who_they_are_by_the_rule_of_names(run, refused, files: Path, name, ann, ben, otherwise, how):
+def test_people_are_who_they_are_by_the_rule_of_names(found, refused, files: Path, name, ann, ben, otherwise, how):
     texts = {file: FILES[file] for file in ("G1.csv", "G2.csv", "mixed.csv")}
     texts["cov.csv"] = "SUBJECT_ID,GENDER\nAnn,0\nBen,1\nCem,0\n"
     texts = {file: text.replace("Ann", ann).replace("Ben", ben).replace("Cem", "3") for file, text in texts.items()}
@@ -271,7 +256,7 @@ def test_people_are_who_they_are_by_the_rule_of_names(run, refused, files: Path,
         (files / file).write_text(text)
     groups = ("--covariates", "cov.csv", "--group-by", "GENDER", "--skip-empty")
     asked = (*ONE_TO_ONE, *ONE_TO_N, *groups, "--closed-set", "--far", "0.4")
-    expected = run(*asked)
+    expected = found(*asked)
     if how is None:  # every person of the file as a data frame writes a number
         number = r"^(\d)" if name == "cov.csv" else r"(\d)$"
         (files / name).write_text(re.sub(number, rf"\1{otherwise}", texts[name], flags=re.MULTILINE))
@@ -282,12 +267,12 @@ def test_people_are_who_they_are_by_the_rule_of_names(run, refused, files: Path,
         assert "are one name but for case" in says
         assert name in says
         asked = (*asked, "--names", how)
-    found = run(*asked)
-    assert found["sources"][0].get("names_rule") == how
+    other = found(*asked)
+    assert other["sources"][0].get("names_rule") == how
     assert expected["one_threshold"][0]["domains"]
     for key in ("one_threshold", "operating_points"):
-        assert found[key] == expected[key]
-    assert found["identification"]["galleries"] == expected["identification"]["galleries"]
+        assert other[key] == expected[key]
+    assert other["identification"]["galleries"] == expected["identification"]["galleries"]
 
 
 def test_covariates_of_people_need_the_files_that_say_who_is_who(refused, files: Path):
@@ -318,6 +303,7 @@ def test_a_mistake_in_a_file_is_one_line(refused, files: Path, name: str, text: 
     (files / name).write_text(text)
     groups = ("--covariates", "cov.csv", "--group-by", "GENDER")
     assert says in refused(*ONE_TO_ONE, *ONE_TO_N, *groups, "--scores", "scores.txt")
+    assert not (files / "out.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 from verisphere.base.vocabulary import Embeddings
-from verisphere.cli.start import main
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.label_lists import read_labels
 from verisphere.images import LabelNoise, Photos
@@ -18,8 +17,9 @@ from verisphere.models.described_faces import open_faces
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
-def run(*words: object) -> int:
-    return main(["--default-allocator", "clean", *map(str, words)])
+@pytest.fixture
+def run(run):
+    return partial(run, "clean")
 
 
 def folder(path: Path, people: tuple[str, ...], images: int = 5) -> Path:
@@ -37,11 +37,10 @@ def embeddings(path: Path, people: tuple[str, ...], degrees: tuple[float, ...]) 
     return path
 
 
-def test_noise_as_a_list_of_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_noise_as_a_list_of_labels(tmp_path: Path, says):
     faces = folder(tmp_path / "faces", ("Ann", "Ben", "Cy"))
-    assert run("noise", faces, "--rate", "0.4", "--seed", "1", "--out", tmp_path / "noisy.csv") == 0
+    printed = says("noise", faces, "--rate", "0.4", "--seed", "1", "--out", tmp_path / "noisy.csv")
     # 0.4 of 5 images are 2, of 3 people 6
-    printed = capsys.readouterr().out
     assert "6 of 15 labels wrong (40.0%): 6 with the identity of another person, 0 images" in printed
     assert "have no wrong label" not in printed
     listed = read_labels(tmp_path / "noisy.csv")
@@ -51,15 +50,16 @@ def test_noise_as_a_list_of_labels(tmp_path: Path, capsys: pytest.CaptureFixture
     assert photos.true_identities == listed.true_identities
 
 
-def test_noise_from_outside_as_a_description(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_noise_from_outside_as_a_description(tmp_path: Path, refused, says):
     faces, others = folder(tmp_path / "faces", ("Ann", "Ben")), folder(tmp_path / "others", ("Ann", "Eva"))
     words = ("noise", faces, "--rate", "0.4", "--seed", "1", "--open-share", "0.5", "--outside", others)
-    assert run(*words, "--out", tmp_path / "noisy.csv") == 2
-    assert "noisy.csv: a list of labels cannot carry images of another set" in capsys.readouterr().err
-    assert run(*words, "--out", tmp_path / "NOISY.YML") == 0
-    capsys.readouterr()
-    assert run(*words, "--out", tmp_path / "noisy.yaml") == 0
-    assert "4 of 10 labels wrong (40.0%): 2 with the identity of another person, 2 images" in capsys.readouterr().out
+    assert "noisy.csv: a list of labels cannot carry images of another set" in refused(
+        *words, "--out", tmp_path / "noisy.csv"
+    )
+    says(*words, "--out", tmp_path / "NOISY.YML")
+    assert "4 of 10 labels wrong (40.0%): 2 with the identity of another person, 2 images" in says(
+        *words, "--out", tmp_path / "noisy.yaml"
+    )
     noisy = open_faces(tmp_path / "noisy.yaml")
     assert noisy.true_identities is not None
     assert sorted(noisy.true_identities).count("Eva") == 2
@@ -67,16 +67,17 @@ def test_noise_from_outside_as_a_description(tmp_path: Path, capsys: pytest.Capt
     for described in (noisy, open_faces(tmp_path / "NOISY.YML")):
         assert (tuple(described.names), tuple(described.identities)) == (tuple(drawn.names), tuple(drawn.identities))
     # a description can describe noise in a described set, too; here the noise would be a second one
-    assert run("noise", tmp_path / "noisy.yaml", "--rate", "0.2", "--out", tmp_path / "again.csv") == 2
-    assert "has wrong labels already" in capsys.readouterr().err
+    assert "has wrong labels already" in refused(
+        "noise", tmp_path / "noisy.yaml", "--rate", "0.2", "--out", tmp_path / "again.csv"
+    )
 
 
 @pytest.mark.parametrize("names", ["merge", "exact"])
-def test_a_description_of_noise_records_how_names_are_taken(tmp_path: Path, names: str):
+def test_a_description_of_noise_records_how_names_are_taken(tmp_path: Path, names: str, refused, says):
     faces, others = folder(tmp_path / "faces", ("Ann", "ann", "Ben")), folder(tmp_path / "others", ("Eva", "eva"))
     words = ("noise", faces, "--rate", "0.4", "--open-share", "0.5", "--outside", others)
-    assert run(*words, "--out", tmp_path / "refused.yaml") == 2
-    assert run(*words, "--names", names, "--out", tmp_path / "noisy.yaml") == 0
+    refused(*words, "--out", tmp_path / "refused.yaml")
+    says(*words, "--names", names, "--out", tmp_path / "noisy.yaml")
     noisy = open_faces(tmp_path / "noisy.yaml")
     assert (noisy.names_rule, len(noisy.people)) == (names, 2 if names == "merge" else 3)
     joined = "class_path: verisphere.images.Joined\ninit_args:\n  prefixes: [one, two]\n  faces:\n"
@@ -85,40 +86,38 @@ def test_a_description_of_noise_records_how_names_are_taken(tmp_path: Path, name
     )
     (tmp_path / "joined.yaml").write_text(joined)
     words = ("noise", tmp_path / "joined.yaml", "--rate", "0.4", "--names", names)
-    assert run(*words, "--out", tmp_path / "both.yaml") == 0
+    says(*words, "--out", tmp_path / "both.yaml")
     assert open_faces(tmp_path / "both.yaml").names_rule == names
 
 
-def test_noise_says_how_many_people_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_noise_says_how_many_people_have_none(tmp_path: Path, says):
     faces = folder(tmp_path / "faces", ("Ann", "Ben"))
     folder(tmp_path / "faces", ("Cy",), images=1)
-    assert run("noise", faces, "--rate", "0.4", "--out", tmp_path / "noisy.csv") == 0
-    assert "1 of 3 people have no wrong label" in capsys.readouterr().out
+    assert "1 of 3 people have no wrong label" in says("noise", faces, "--rate", "0.4", "--out", tmp_path / "noisy.csv")
     # images of nobody are no person; and at rate 0 nothing has to be explained
     folder(tmp_path / "faces", ("-1",), images=2)
-    assert run("noise", tmp_path / "faces", "--rate", "0.4", "--out", tmp_path / "noisy.csv") == 0
-    assert "1 of 3 people have no wrong label" in capsys.readouterr().out
-    assert run("noise", tmp_path / "faces", "--rate", "0", "--out", tmp_path / "noisy.csv") == 0
-    assert "have no wrong label" not in capsys.readouterr().out
+    assert "1 of 3 people have no wrong label" in says(
+        "noise", tmp_path / "faces", "--rate", "0.4", "--out", tmp_path / "noisy.csv"
+    )
+    assert "have no wrong label" not in says(
+        "noise", tmp_path / "faces", "--rate", "0", "--out", tmp_path / "noisy.csv"
+    )
 
 
-def test_a_person_whose_images_all_have_another_label_is_not_from_outside(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_person_whose_images_all_have_another_label_is_not_from_outside(tmp_path: Path, says):
     # 0.8 of one image is one: Cy has none left, and at this seed nobody else becomes Cy
     faces = folder(tmp_path / "faces", ("Ann", "Ben"), images=1)
     folder(tmp_path / "faces", ("Cy",), images=1)
-    assert run("noise", faces, "--rate", "0.8", "--seed", "2", "--out", tmp_path / "noisy.csv") == 0
+    printed = says("noise", faces, "--rate", "0.8", "--seed", "2", "--out", tmp_path / "noisy.csv")
     assert "Cy" not in read_labels(tmp_path / "noisy.csv").identities
-    printed = capsys.readouterr().out
     assert "3 of 3 labels wrong (100.0%): 3 with the identity of another person, 0 images" in printed
     assert "have no wrong label" not in printed
 
 
-def test_the_domains_stay(tmp_path: Path):
+def test_the_domains_stay(tmp_path: Path, says):
     drawn = "class_path: verisphere.images.SyntheticFaces\ninit_args: {people: 4, images: 2, size: 48}\n"
     (tmp_path / "drawn.yaml").write_text(drawn)
-    assert run("noise", tmp_path / "drawn.yaml", "--rate", "0.5", "--out", tmp_path / "noisy.csv") == 0
+    says("noise", tmp_path / "drawn.yaml", "--rate", "0.5", "--out", tmp_path / "noisy.csv")
     assert read_labels(tmp_path / "noisy.csv").domains == tuple(open_faces(tmp_path / "drawn.yaml").domains or ())
 
 
@@ -132,14 +131,13 @@ def test_the_domains_stay(tmp_path: Path):
         ),
     ],
 )
-def test_noise_out_of_range(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str):
+def test_noise_out_of_range(tmp_path: Path, refused, words: tuple[str, ...], says: str):
     faces = folder(tmp_path / "faces", ("Ann", "Ben"), images=1)
-    assert run("noise", faces, *words, "--out", tmp_path / "noisy.csv") == 2
-    assert says in capsys.readouterr().err
+    assert says in refused("noise", faces, *words, "--out", tmp_path / "noisy.csv")
     assert not (tmp_path / "noisy.csv").exists()
 
 
-def test_duplicates_are_proposed_and_merged_when_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_duplicates_are_proposed_and_merged_when_told_to(tmp_path: Path, says):
     # Ann has two images, Anne one at 5 degrees from their center
     file = embeddings(tmp_path / "e.npz", ("Ann", "Ann", "Anne", "Ben"), (0, 10, 10, 90))
     folder(tmp_path / "faces", ("Ann",), images=2)
@@ -147,25 +145,23 @@ def test_duplicates_are_proposed_and_merged_when_told_to(tmp_path: Path, capsys:
         (tmp_path / "faces" / name).parent.mkdir()
         Image.new("RGB", (112, 112)).save(tmp_path / "faces" / f"{name}.png")
     out = tmp_path / "twice"
-    assert run("duplicates", file, "--faces", tmp_path / "faces", "--out", out) == 0
-    printed = capsys.readouterr().out
+    printed = says("duplicates", file, "--faces", tmp_path / "faces", "--out", out)
     assert "1 merge proposals: pairs of identities whose centers score 0.6 or more; nothing is merged" in printed
     assert sorted(path.name for path in out.iterdir()) == ["duplicates.json", "images.csv", "index.html", "pairs.csv"]
     # Anne/2, Ben/3 and Ann/0 are black, and so equal in pixels
     assert json.loads((out / "duplicates.json").read_text())["image_pairs"][0]["equal_pixels"] is True
-    assert run("duplicates", file, "--merge", out / "pairs.csv", "--out", out) == 0
-    assert "merged.csv: 3 identities became 2 by 1 pairs of" in capsys.readouterr().out
+    assert "merged.csv: 3 identities became 2 by 1 pairs of" in says(
+        "duplicates", file, "--merge", out / "pairs.csv", "--out", out
+    )
     assert read_labels(out / "merged.csv").identities == ("Ann", "Ann", "Ann", "Ben")
     photos = Photos(tmp_path / "faces", labels=out / "merged.csv")
     assert photos.people == ("Ann", "Ben")
 
 
-def test_duplicates_of_images_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_duplicates_of_images_can_be_left_out(tmp_path: Path, refused, says):
     file = embeddings(tmp_path / "e.npz", ("Ann", "Ben"), (0, 1))
-    assert run("duplicates", file, "--no-images", "--out", tmp_path / "out") == 0
-    assert "pairs of images" not in capsys.readouterr().out
-    assert run("duplicates", file, "--out", tmp_path / "out") == 2
-    assert "a folder that is not empty" in capsys.readouterr().err
+    assert "pairs of images" not in says("duplicates", file, "--no-images", "--out", tmp_path / "out")
+    assert "a folder that is not empty" in refused("duplicates", file, "--out", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -189,31 +185,28 @@ def test_overlap_by_name_and_embedding(tmp_path: Path, capsys: pytest.CaptureFix
     train = embeddings(tmp_path / "train.npz", ("Ann_Lee", "Ben", "Cy"), (0, 90, 180))
     test = embeddings(tmp_path / "test.npz", ("ann lee", "Benjamin", "Benjamin", "Dee"), (40, 95, 97, 270))
     words = ("overlap", faces, test, "--embeddings", train, test, "--threshold", "0.9")
-    assert run(*words, "--out", tmp_path / "out") == 0
-    assert "2 of 3 people are in" in capsys.readouterr().out
+    assert "2 of 3 people are in" in says(*words, "--out", tmp_path / "out")
     assert read_labels(tmp_path / "out" / "kept.txt").identities == ("Cy",)
 
 
-def test_two_embeddings_files_are_compared_by_name_and_embedding(tmp_path: Path):
+def test_two_embeddings_files_are_compared_by_name_and_embedding(tmp_path: Path, says):
     train = embeddings(tmp_path / "train.npz", ("Ann", "Ben"), (0, 90))
     test = embeddings(tmp_path / "test.npz", ("Xy",), (1,))
-    assert run("overlap", train, test, "--out", tmp_path / "out") == 0
+    says("overlap", train, test, "--out", tmp_path / "out")
     assert read_labels(tmp_path / "out" / "kept.txt").identities == ("Ben",)
 
 
-def test_overlap_with_lists_of_ids(tmp_path: Path):
+def test_overlap_with_lists_of_ids(tmp_path: Path, says):
     (tmp_path / "train.txt").write_text("0000045\n0000046\n")
     (tmp_path / "test.txt").write_text("Bruce Lee\n")
     (tmp_path / "ids.txt").write_text("0000045 Bruce_Lee\n")
-    assert run("overlap", tmp_path / "train.txt", tmp_path / "test.txt", "--ids", tmp_path / "ids.txt", "--out",
-               tmp_path / "out") == 0  # fmt: skip
+    words = ("overlap", tmp_path / "train.txt", tmp_path / "test.txt", "--ids", tmp_path / "ids.txt")
+    says(*words, "--out", tmp_path / "out")
     assert (tmp_path / "out" / "kept_people.txt").read_text() == "0000046\n"
 
 
-def test_a_threshold_without_embeddings_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_threshold_without_embeddings_is_refused(tmp_path: Path, refused):
     (tmp_path / "people.txt").write_text("Ann\n")
-    assert (
-        run("overlap", tmp_path / "people.txt", tmp_path / "people.txt", "--threshold", "0.4", "--out", tmp_path / "o")
-        == 2
+    assert "--threshold is one of embeddings" in refused(
+        "overlap", tmp_path / "people.txt", tmp_path / "people.txt", "--threshold", "0.4", "--out", tmp_path / "o"
     )
-    assert "--threshold is one of embeddings" in capsys.readouterr().err

@@ -28,12 +28,11 @@ def lines(scores: list[float], start: int = 0) -> str:
     return "".join(f"{score},a{start + n},b{start + n}\n" for n, score in enumerate(scores))
 
 
-def test_a_promise_that_stands_and_one_that_does_not(tmp_path: Path, calibrated: Path, run):
+def test_a_promise_that_stands_and_one_that_does_not(tmp_path: Path, calibrated: Path, says, run):
     log, state, figures = tmp_path / "log.csv", tmp_path / "watch.npz", tmp_path / "figures.json"
     call = ("monitor", log, "--calibration", calibrated, "--state", state, "--json", figures)
     log.write_text("score,person,other_person\n" + lines([0.1] * 20))
-    code, out, err = run(*call)
-    assert (code, err) == (0, "")
+    out = says(*call)
     assert "20 of 20 lines count" in out
     assert "The promise stands." in out
     with log.open("a") as file:
@@ -45,11 +44,10 @@ def test_a_promise_that_stands_and_one_that_does_not(tmp_path: Path, calibrated:
     assert run(*call)[0] == 3  # it does not stand again by itself
 
 
-def test_standard_input(calibrated: Path, run, monkeypatch: pytest.MonkeyPatch):
+def test_standard_input(calibrated: Path, says, monkeypatch: pytest.MonkeyPatch):
     text = "score,person,other_person\n" + lines([0.1] * 3)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
-    code, out, _ = run("monitor", "-", "--calibration", calibrated)
-    assert code == 0
+    out = says("monitor", "-", "--calibration", calibrated)
     assert "3 of 3 lines count" in out
 
 

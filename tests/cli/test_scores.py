@@ -53,9 +53,8 @@ def placed(words: tuple[str, ...], folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_of_evaluation_has_its_figures_at_the_usual_rates(run, files: Path, kind: str):
-    code, out, err = run(*placed(KINDS[kind], files), "--json", files / "out.json")
-    assert (code, err) == (0, "")
+def test_each_kind_of_evaluation_has_its_figures_at_the_usual_rates(says, files: Path, kind: str):
+    out = says(*placed(KINDS[kind], files), "--json", files / "out.json")
     read = json.loads((files / "out.json").read_text())
     assert [point["far_target"] for point in read["operating_points"]] == list(FARS)
     assert ("accuracy" in read) == (kind == "pairs")
@@ -72,12 +71,11 @@ def test_options_of_domains_reach_the_evaluation(run, files: Path):
 
 @pytest.mark.parametrize("rule", ["at_most", "nearest", "interpolated"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_output_names_the_rule(run, files: Path, kind: str, rule: str):
+def test_every_output_names_the_rule(says, files: Path, kind: str, rule: str):
     out_file, curve = files / "out.json", files / "deep" / "curve.csv"
     words = ["--far", "0.2", "--rule", rule, "--json", out_file, "--curve", curve]
     plot = ["--plot", files / "curve.png"] if rule == "at_most" else []  # a plot takes longer than all else
-    code, out, err = run(*placed(KINDS[kind], files), *words, *plot)
-    assert (code, err) == (0, "")
+    out = says(*placed(KINDS[kind], files), *words, *plot)
     assert f"rule: {rule} (" in out
     read = json.loads(out_file.read_text())
     assert {point["rule"] for point in read["operating_points"]} == {rule}

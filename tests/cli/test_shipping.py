@@ -54,32 +54,6 @@ def call(*arguments: object) -> int:
     return main(["--default-allocator", *map(str, arguments)])
 
 
-@pytest.fixture
-def says(capsys: pytest.CaptureFixture[str]):
-    def run(*arguments: object) -> str:
-        """Standard output of a call that works."""
-        code = call(*arguments)
-        output = capsys.readouterr()
-        assert code == 0, output.err
-        return output.out
-
-    return run
-
-
-@pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]):
-    def run(*arguments: object) -> str:
-        """The one line of a call that does not."""
-        code = call(*arguments)
-        output = capsys.readouterr()
-        lines = [line for line in output.err.splitlines() if line.startswith("verisphere: ")]
-        assert (code, output.out, len(lines)) == (2, "", 1), output.err
-        assert "Traceback" not in output.err
-        return lines[0]
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, shallow: None) -> Path:
     """A run with an untrained network, aligned faces, and all that the verbs make of them."""
@@ -155,7 +129,7 @@ def test_verify(place, says, refused):
     assert explained.startswith(said.removesuffix("\n"))
     assert "accept iff score > " in explained
     line = refused("verify", one, two, "--model", place / "model", "--far", "0.1", *DRAWN, "--explain", "--json")
-    assert line == "verisphere: --json has the exact wording that --explain prints; omit one"
+    assert line == "verisphere: --json has the exact wording that --explain prints; omit one\n"
     found = json.loads(says("verify", one, one, "--model", place / "model", "--far", "0.10", *DRAWN, "--json"))
     assert found["same"] is True
     assert found["score"] == pytest.approx(1)
@@ -250,7 +224,7 @@ def test_too_few_people_to_calibrate(place, refused, tmp_path):
     assert line.endswith(
         "others.npz: guarantee 'confident' at FAR 1e-3 needs 5,990 people (2,995 comparisons that share no person); "
         "got 24 people (12 comparisons); possible: 'confident' at FAR 0.221 or higher, "
-        "'expected' at FAR 7.70e-2 or higher, 'approximate' only with 50 people or more"
+        "'expected' at FAR 7.70e-2 or higher, 'approximate' only with 50 people or more\n"
     )
     assert not (tmp_path / "c.json").exists()
 
@@ -361,20 +335,17 @@ def test_faces_by_a_function(says, tmp_path, monkeypatch):
     assert recorded["alignment"] == f"arcface_112x112 by people_faces:find ({digest[:12]})"
 
 
-def test_labels_of_other_rows_are_refused_in_one_line_unless_they_are_accepted(run, tmp_path: Path):
+def test_labels_of_other_rows_are_refused_in_one_line_unless_they_are_accepted(refused, says, tmp_path: Path):
     person = np.repeat(np.arange(60), 4)
     rows = np.eye(60, dtype=np.float32)[person] + np.random.default_rng(0).normal(0, 0.05, (240, 60))
     write_embeddings(tmp_path / "shifted.npz", Embeddings(rows, identities=np.roll(person, 1)))
     call = ("calibrate", tmp_path / "shifted.npz", "--far", "1e-1", "--out", tmp_path / "thresholds.json")
-    code, out, err = run(*call)
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert "as if the labels belonged to the row before; if the file is right, say --accept-implausible" in err
+    line = refused(*call)
+    assert "as if the labels belonged to the row before; if the file is right, say --accept-implausible" in line
     assert not (tmp_path / "thresholds.json").exists()
-    code, out, _ = run(*call, "--accept-implausible")
-    assert code == 0
+    out = says(*call, "--accept-implausible")
     assert out.startswith("implausible: shifted.npz: with all labels moved by one row")
-    code, out, _ = run("evaluate", "all-pairs", tmp_path / "shifted.npz")
-    assert code == 0
+    out = says("evaluate", "all-pairs", tmp_path / "shifted.npz")
     assert out.startswith("implausible: with all labels moved by one row")
 
 

@@ -53,10 +53,9 @@ def photos(tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-def test_embed_and_evaluate(run, photos: Path, tmp_path: Path):
+def test_embed_and_evaluate(says, run, photos: Path, tmp_path: Path):
     out_file = tmp_path / "deep" / "faces.npz"
-    code, out, err = run("embed", RECIPE, photos, "--out", out_file, "--workers", "0")
-    assert (code, err) == (0, "")
+    out = says("embed", RECIPE, photos, "--out", out_file, "--workers", "0")
     assert out.startswith(f"{out_file}: 4 images of 2 people")
     assert read_embeddings(out_file).names.tolist() == ["ann/0.png", "ann/1.png", "bob/0.png", "bob/1.png"]
     assert run("evaluate", "all-pairs", out_file, "--far", "0.5")[0] == 0

@@ -78,24 +78,17 @@ def test_a_set_that_fails_gives_the_others_and_exit_code_2(
         (["--embeddings", "kept", "--batch-size", "3"], "--batch-size does nothing here"),
     ],
 )
-def test_wrong_calls(files: tuple[str, str], capsys: pytest.CaptureFixture[str], arguments: list[str], says: str):
-    assert main(["evaluate", "suite", files[0], *arguments]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert says in shown.err
-    assert shown.err.count("\n") == 1
+def test_wrong_calls(files: tuple[str, str], refused, arguments: list[str], says: str):
+    assert says in refused("evaluate", "suite", files[0], *arguments)
 
 
-def test_the_json_replaces_no_file_of_a_set_but_that_of_an_earlier_run(
-    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_json_replaces_no_file_of_a_set_but_that_of_an_earlier_run(files: tuple[str, str], tmp_path: Path, refused):
     folder, model = files
     pairs, earlier = tmp_path / "suite" / "lfw" / "pairs.txt", tmp_path / "suite" / "figures.json"
     before = pairs.read_text()
     command = ["evaluate", "suite", folder, "--model", model, "--far", "0.5", "--json"]
-    assert main([*command, str(pairs)]) == 2
     assert (
-        capsys.readouterr().err == f"verisphere: {pairs}: a file of suite, which is read here; write to another name\n"
+        refused(*command, pairs) == f"verisphere: {pairs}: a file of suite, which is read here; write to another name\n"
     )
     assert pairs.read_text() == before
     earlier.write_text("{}")
