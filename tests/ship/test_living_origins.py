@@ -194,6 +194,22 @@ def test_rows_across_a_bridge_that_says_nothing_of_a_model_are_taken_on_trust(tm
     assert ("on trust" in done.text()) == bool(unknown)
 
 
+@pytest.mark.parametrize("unrecorded", ["bridge", "rows", ""])
+def test_rows_of_unrecorded_pixels_are_still_said_to_be_so_across_a_bridge(tmp_path, unrecorded):
+    gallery, model = gallery_of(tmp_path / "door", OURS), model_for("arcface_112x112")
+    their = model.origin(ImageSource("new", None, "arcface_112x112 by MTCNN"))
+    if unrecorded == "rows":
+        gallery.enrol(made(people("guest", 2), NOTHING_RECORDED))
+    bridge, accepted = (
+        Turned(NOTHING_RECORDED if unrecorded == "bridge" else OURS, their),
+        Accepted(unrecorded_pixels=True),
+    )
+    done = migrate(gallery, model, strangers(replace(STRANGE, origin=their)), bridge, accepted=accepted)
+    assert ("which did not record the pixels" in done.text()) == bool(unrecorded)
+    about = gallery.threshold, False, aligned_faces(model), gallery.path, gallery.origin, *gallery.promise.enrolled
+    assert ("which did not record the pixels" in " ".join(notes_on_model(model, *about))) == bool(unrecorded)
+
+
 def test_the_origin_is_that_of_the_gallery_as_it_is_now(tmp_path):
     gallery = gallery_of(tmp_path / "door", OURS)
     other = LivingGallery(gallery.path)

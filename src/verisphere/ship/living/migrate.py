@@ -3,13 +3,13 @@
 import io
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float32, Int64
 from PIL import Image
 
-from verisphere.base.provenance import check_recorded, check_same_origin
+from verisphere.base.provenance import check_recorded, check_same_origin, unrecorded
 from verisphere.base.vocabulary import ImageSource, Origin, Progress, quietly
 from verisphere.base.words import counted, printable
 from verisphere.decide import Far, Guarantee
@@ -108,7 +108,10 @@ def migrate(
         carried = store.count("photographs") - len(kept)
         enrolled: list[Origin | None] = [origin]
         if bridge is not None and carried:
-            enrolled += [bridge.new, None] if None in (bridge.old, *gallery.promise.enrolled) else [bridge.new]
+            before, new = (bridge.old, *gallery.promise.enrolled), bridge.new
+            if new is not None and unrecorded(*before):
+                new = replace(new, preprocessing=None)
+            enrolled += [new, None] if None in before else [new]
         store.set_fact("enrolled", enrolled)
         of_map = {*(store.fact("fitted") or ()), *bridge.fitted} if bridge is not None and carried else ()
         store.set_fact("fitted", sorted(of_map))
