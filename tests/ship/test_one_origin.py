@@ -237,6 +237,20 @@ def test_what_is_no_setting_may_differ(reader, tmp_path):
         READERS[reader](one, rows(tmp_path / f"{place}.npz", theirs, 1), tmp_path)
 
 
+MEASURED = "one-threshold", "evaluate --calibration", "two sets", "pairs", "identification", "distractors", "overlap"
+
+
+@pytest.mark.parametrize("reader", MEASURED)
+def test_figures_say_once_which_file_records_no_pixels(reader, tmp_path, caplog):
+    said = "was made by an earlier version, which did not record the pixels"
+    one, old = rows(tmp_path / "one.npz", OURS, 0), rows(tmp_path / "old.npz", replace(OURS, preprocessing=None), 1)
+    READERS[reader](one, rows(tmp_path / "two.npz", OURS, 1), tmp_path)
+    assert said not in caplog.text
+    READERS[reader](one, old, tmp_path)
+    READERS[reader](one, old, tmp_path)
+    assert (caplog.text.count(said), f"{old} {said}" in caplog.text) == (1, True)
+
+
 def test_a_pool_keeps_its_origin_and_loses_what_one_part_does_not_record(tmp_path):
     older = replace(OURS, preprocessing=None)
     sets = {name: rows(tmp_path / f"{name}.npz", origin, place) for place, (name, origin) in enumerate(

@@ -225,6 +225,20 @@ def check_same_origin(
         raise ValueError(f"{second}: not made as {first} ({', '.join(differing)}); {hint}")
 
 
+def check_one_way(first: str, ours: Origin | None, second: object, theirs: Origin | None, hint: str) -> None:
+    """Refuse as `check_same_origin` does; and warn where pixels are not recorded, and so could not be compared."""
+    check_same_origin(first, ours, second, theirs, hint)
+    if None not in (ours, theirs):
+        for named, origin in ((first, ours), (f"{second} was", theirs)):
+            if unrecorded(origin):
+                _warn_of_pixels(named)
+
+
+@lru_cache(maxsize=1024)  # once for each
+def _warn_of_pixels(named: str) -> None:
+    log.warning("%s %s", printable(named), UNRECORDED)
+
+
 @lru_cache(maxsize=1024)  # once for each two things
 def _warn_of_trust(first: str, second: str, is_first: bool) -> None:
     what = f"nothing says how {first} made" if is_first else f"nothing in it says how it was made, as {first}"

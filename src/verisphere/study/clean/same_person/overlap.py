@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor
 
-from verisphere.base.provenance import check_same_origin
+from verisphere.base.provenance import check_one_way
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
 from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import note_crowds
@@ -297,7 +297,7 @@ def _by_embedding(
     """The matches with the scores of their centers, further matches, and the number of people without an embedding."""
     ours, theirs = (open_rows(path, ("names", "identities")) for path in paths)
     hint = "scores compare embeddings of one model, made in one way"
-    check_same_origin(f"{paths[0]} was", ours.source.origin, paths[1], theirs.source.origin, hint)
+    check_one_way(f"{paths[0]} was", ours.source.origin, paths[1], theirs.source.origin, hint)
     centers = class_centers(ours, progress, people=train.identities)
     units: list[Float32[Tensor, "rows dim"]] = []
     assert theirs.identities is not None
