@@ -210,6 +210,7 @@ def test_too_few_people_are_refused_with_the_number_needed(far: str, guarantee: 
 def test_the_number_said_is_enough():
     for far, guarantee, people in (
         ("1e-1", "confident", 108),
+        ("0.3", "expected", 56),
         ("1e-2", "expected", 248),
         ("2.37e-2", "confident", 300),
     ):

@@ -32,8 +32,9 @@ def make_bridge(
 ) -> Bridge:
     """The bridge from the model of one embeddings file to that of another, with a promise at a FAR.
 
-    Both files have the same photographs under the same names. Half of the people, or as many as it needs, serve the
-    promise, and at most 5,000 others the map. The seed splits people and pairs; trying several breaks the guarantee.
+    Both files have the same photographs under the same names. Half of the people, or as many as it needs or the map
+    leaves, serve the promise, and at most 5,000 others the map. The seed splits people and pairs; trying several
+    breaks the guarantee.
     """
     check_word("guarantee", guarantee, ("confident", "expected"))
     sides = [EmbeddingsSet.read(path) for path in (old, new)]
@@ -72,7 +73,7 @@ def _for_promise(old: Embeddings, far: Far, guarantee: Guarantee, seed: int) -> 
             + (f"FAR {lowest} or higher" if lowest else "nothing")
         )
     order = numpy_generator(seed).permutation(people)
-    return np.isin(person, order[: max(needed, people // 2, people - MOST_FITTED)])
+    return np.isin(person, order[: max(needed, min(people // 2, people - FEWEST_FITTED), people - MOST_FITTED)])
 
 
 def _joined(old: EmbeddingsSet, new: EmbeddingsSet) -> tuple[Embeddings, Embeddings]:
