@@ -80,6 +80,17 @@ def test_a_loss_that_its_scale_holds_up_needs_a_larger_one(run: Path):
         assert ("at loss.scale 1 the best network there can be has 0.763" in cause.evidence) == (scale == 1)
 
 
+def test_a_loss_that_compares_rows_with_each_other_is_that_of_a_network_which_knows_nothing(run: Path):
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+    recipe["loss"] = {"class_path": "verisphere.losses.VSoftmax", "init_args": {"scale": 4.0}}
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    logged(run, [4.06] * 12)  # log(5 + exp(4)) = 4.088, and at best log(1 + 1 + 4 exp(-1 - 4)) = 0.707
+    cause = asked(run).cause
+    assert cause is not None
+    assert cause.name == "loss stuck at a constant"
+    assert "a network that knows nothing of these people has 4.088" in cause.evidence
+
+
 @pytest.mark.parametrize(
     ("losses", "name"),
     [

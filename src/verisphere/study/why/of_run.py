@@ -16,6 +16,7 @@ from verisphere.base.words import Names
 from verisphere.decide.bounds import mean_bounds
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.metrics import METRICS, read_metrics
+from verisphere.head import Head
 from verisphere.images.faces import Faces
 from verisphere.images.select import shared_people
 from verisphere.measure.protocols.plausible import implausible_set
@@ -203,8 +204,16 @@ def _loss_of(case: RunCase, best: bool = False) -> float:
     if best:
         cosines -= 1 / max(cosines.shape[1] - 1, 1)
         cosines[:, 0] = 1
+    people = torch.zeros(4, dtype=torch.int64)
     try:
-        return loss.forward(cosines, torch.zeros(4, dtype=torch.int64), norms=torch.full((4,), 20.0)).item()
+        return loss.forward(cosines, people, norms=torch.full((4,), 20.0)).item()
+    except (ValueError, TypeError):  # such as V-Softmax, which compares rows with each other, too: rows of such cosines
+        head = Head(loss, classes=cosines.shape[1], size=5)
+    head.centers.data[:, 0] = torch.stack(
+        [cosines[0], (1 - cosines[0] ** 2).sqrt(), *torch.zeros(3, cosines.shape[1])], 1
+    )
+    try:
+        return head(20 * (torch.eye(5)[[0, 0, 0, 0]] if best else torch.eye(5)[[0, 2, 3, 4]]), people).loss.item()
     except (ValueError, TypeError):
         return float("nan")
 
