@@ -293,6 +293,22 @@ def test_rows_that_are_alike_after_a_few_steps_are_too_few_to_tell(trained: Path
         assert f"--optimizer.{field} LOWER" in getattr(cause, "mend", "")
 
 
+def test_images_that_come_near_their_centers_by_chance_at_a_rate_far_above_the_usual(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def away_from_their_centers(case: RunCase, faces: Faces) -> Embeddings:
+        people, centers = list(case.recipe.data.people), open_head(case.run).centers.numpy()[:, 0]
+        rows = np.stack([centers[(people.index(person) + 1) % len(people)] for person in faces.identities])
+        return Embeddings(rows, list(map(str, range(len(faces)))), list(faces.identities))
+
+    monkeypatch.setattr(RunCase, "rows_of", away_from_their_centers)
+    monkeypatch.setattr("verisphere.study.why.of_run._STEPS", 9)
+    for rate, name in ((8.0, "learning rate too high"), (0.1, "")):
+        case = RunCase(trained, trust=True)
+        vars(case)["recipe"] = replace(case.recipe, optimizer=replace(case.recipe.optimizer, name="sgd", rate=rate))
+        assert getattr(centers(case), "name", "") == name
+
+
 def test_classes_of_others_are_not_imported_unasked(trained: Path):
     with pytest.raises(ValueError, match="--trust-code loads it"):
         why(trained)

@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from verisphere.base.identity import decided
 from verisphere.base.vocabulary import Embeddings
 from verisphere.base.words import Names
-from verisphere.decide.bounds import mean_bounds
+from verisphere.decide.bounds import binomial_bounds, mean_bounds
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.head import Head
@@ -276,6 +276,14 @@ def centers(case: RunCase) -> Cause | Seen:
             field = "weight_decay"
             evidence += f"; rate x weight_decay takes {shrunk:.2g} of a weight at each step"
         return Cause("embeddings collapsed", evidence, f"verisphere train RECIPE --optimizer.{field} LOWER --out ANEW")
+    optimizer, usual = case.recipe.optimizer, USUAL_RATES[case.recipe.optimizer.name]
+    surely = binomial_bounds(int((nearer == 0).sum()), len(at), 1 - 2 * FALSE_ALARM)[0]
+    if surely <= 1 / len(head.people) and case.checkpoint.step >= _STEPS and optimizer.rate >= _FAR_ABOVE * usual:
+        evidence += (
+            f"; as many images would be nearest by chance; optimizer.rate {optimizer.rate:g}, and {usual:g} is usual"
+        )
+        lower = f"verisphere train RECIPE --optimizer.rate {usual:g} --out ANEW"
+        return Cause("learning rate too high", evidence, lower)
     if reached > 0.5 and len(missed) > 0.01 * len(np.unique(labels)):
         names = ", ".join(head.people[label] for label in missed[:3])
         return Cause("centers that no image reaches", f"{evidence}, such as {names}")
