@@ -78,7 +78,8 @@ def test_the_rules_and_the_truth(run, made: Path):
 @pytest.mark.usefixtures("no_page")
 def test_embeddings_of_the_run(says, run, made: Path):
     assert run("embed", "run", "data.yaml", "--out", "rows.npz", "--trust-code", "--workers", 0)[0] == 0
-    assert "6 of 9 images kept" in says("clean", "run", "run", "--embeddings", "rows.npz", "--out", "out")
+    words = ("clean", "run", "run", "--embeddings", "rows.npz", "--trust-code", "--out", "out")
+    assert "6 of 9 images kept" in says(*words)
 
 
 @pytest.mark.usefixtures("no_page")
@@ -89,7 +90,7 @@ def test_embeddings_alone(says, run, made: Path, monkeypatch: pytest.MonkeyPatch
     def found_in_embeddings(path, **given):
         given.pop("progress")
         asked.update(given, path=path)
-        return from_run.found_by_centers(made / "run", path)
+        return from_run.found_by_centers(made / "run", path, trust=True)
 
     assert run("embed", "run", "data.yaml", "--out", "rows.npz", "--trust-code", "--workers", 0)[0] == 0
     monkeypatch.setattr(from_embeddings, "found_in_embeddings", found_in_embeddings)

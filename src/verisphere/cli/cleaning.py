@@ -62,7 +62,7 @@ def clean_run(options: argparse.Namespace) -> str:
         if options.embeddings is not None:
             refuse_unread(options, ("batch_size", "workers"), "--embeddings takes the place of the images")
             pictures = on_every_rank(lambda: _pictures(options))
-            return found_by_centers(options.run, options.embeddings, **how), pictures
+            return found_by_centers(options.run, options.embeddings, trust=trust, **how), pictures
         refuse_unread(options, ("faces",), "the pictures are those of DATA")
         faces = on_every_rank(opened)
         if world().first:

@@ -180,7 +180,7 @@ def test_an_embeddings_file_of_the_network_gives_the_same(made: Path, tmp_path: 
     (tmp_path / "data.yaml").write_text("class_path: tiny_cleaning.Angles\n")
     path = tmp_path / "rows.npz"
     embed_faces(made, tmp_path / "data.yaml", path, batch_size=4, device=torch.device("cpu"), trust=True)
-    found = found_by_centers(made, path, rank_1=True)
+    found = found_by_centers(made, path, trust=True, rank_1=True)
     same(found, cleaned(made, rank_1=True))
     assert (found.names, found.identities) == (list(DEGREES), list(Angles().identities))
 
@@ -189,13 +189,19 @@ def test_an_embeddings_file_of_the_network_gives_the_same(made: Path, tmp_path: 
     write_embeddings(tmp_path / "other.npz", replace(rows, origin=other))
     own = read_checkpoint(made).sha256["backbone"][:12]
     with pytest.raises(ValueError, match=f"other.npz: not made as .*weights 0{{12}}[.]+ against {own}"):
-        found_by_centers(made, tmp_path / "other.npz")
+        found_by_centers(made, tmp_path / "other.npz", trust=True)
+    assert rows.origin is not None
+    assert rows.origin.preprocessing is not None
+    pixels = replace(rows.origin.preprocessing, mean=12.0)
+    write_embeddings(tmp_path / "other.npz", replace(rows, origin=replace(rows.origin, preprocessing=pixels)))
+    with pytest.raises(ValueError, match=r"other.npz: not made as .*mean .*12"):
+        found_by_centers(made, tmp_path / "other.npz", trust=True)
     write_embeddings(tmp_path / "wide.npz", replace(rows, origin=None, embeddings=np.ones((9, 3), np.float32)))
     with pytest.raises(ValueError, match=r"wide.npz: 3 numbers an embedding, and the centers .* have 2"):
-        found_by_centers(made, tmp_path / "wide.npz")
+        found_by_centers(made, tmp_path / "wide.npz", trust=True)
     write_embeddings(tmp_path / "few.npz", rows.take(np.arange(5)))
     with pytest.raises(ValueError, match=r"few.npz: 1 people, .* on 2: 'Ben' is only in the run"):
-        found_by_centers(made, tmp_path / "few.npz")
+        found_by_centers(made, tmp_path / "few.npz", trust=True)
 
 
 def test_bad_input_is_named(made: Path, tmp_path: Path):

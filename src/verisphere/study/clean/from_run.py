@@ -90,6 +90,7 @@ def found_by_centers(
     embeddings: Path,
     *,
     device: torch.device = _CPU,
+    trust: bool = False,
     rank_1: bool = False,
     progress: Progress = quietly,
 ) -> SamplesInSubClasses:
@@ -99,7 +100,7 @@ def found_by_centers(
     assert rows.identities is not None
     identities = coded(map(str, rows.identities))
     people, labels = labels_of(identities)
-    _check_network(head, rows)
+    _check_network(head, open_model(head.checkpoint.path, _CPU, trust), rows)
     head.check_people(people, str(embeddings))
     cosines = np.concatenate(
         [head.cosines(portion, labels[place]) for place, portion in _portions(rows, "reading", progress)]
@@ -202,10 +203,12 @@ def _portions(
         start += len(portion)
 
 
-def _check_network(head: RunHead, rows: StreamedRows) -> None:
-    origin, own = rows.source.origin, Origin(head.checkpoint.sha256["backbone"], False, "float32", "")
+def _check_network(head: RunHead, model: EmbeddingModel, rows: StreamedRows) -> None:
+    own = Origin(str(model.sha256), False, "float32", "", preprocessing=model.preprocessing, template=model.template)
     hint = "embed the images by the run, or name the run that made them"
-    check_same_origin(f"{head.checkpoint.path} embeds", own, rows.path, origin, hint, but=("flip", "precision"))
+    check_same_origin(
+        f"{head.checkpoint.path} embeds", own, rows.path, rows.source.origin, hint, but=("flip", "precision")
+    )
     if rows.dim != head.centers.shape[2]:
         raise ValueError(
             f"{rows.path}: {rows.dim} numbers an embedding, and the centers of {head.checkpoint.path} have "
