@@ -210,3 +210,13 @@ TWO = np.array([0.5, 0.25])
 )
 def test_what_is_wrong_with_arrays(tmp_path: Path, arrays: dict, says: str):
     assert re.search(says, refused(save(tmp_path, **arrays)))
+
+
+def test_nothing_is_unpickled(write):
+    """A pickle under the name of an archive is refused before it can run."""
+
+    class Bomb:
+        def __reduce__(self):
+            return (pytest.fail, ("a pickle was executed",))
+
+    assert "never loaded" in refused(write(pickle.dumps(Bomb()), "scores.npz"))

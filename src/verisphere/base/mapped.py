@@ -1,9 +1,9 @@
 """Rows in temporary files that are mapped into memory, so that a set can be larger than the memory.
 
 Rows that are read from shards are mapped, and so is what is made of mapped rows, row by row; so are the names and the
-places of the images of a large set. The system reads a page
-when it is needed and drops it when memory runs short. A file has no name, so its space is free when the process ends,
-however it ends. Files lie where `tempfile` puts them: `TMPDIR` names another disk.
+places of the images of a large set. The system reads a page when it is needed and drops it when memory runs short. A
+file has no name, so its space is free when the process ends, however it ends. Files lie where `tempfile` puts them:
+`TMPDIR` names another disk.
 """
 
 import ctypes
