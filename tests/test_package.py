@@ -31,6 +31,14 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         verisphere.no_such_thing  # noqa: B018  # the access is the test
 
 
+def test_importing_it_loads_neither_torch_nor_matplotlib():
+    """The command line must answer --help at once."""
+    loaded = (
+        "import sys, verisphere, verisphere.cli; print(sorted({'torch', 'matplotlib', 'scipy'} & set(sys.modules)))"
+    )
+    assert run("-c", loaded).stdout == "[]\n"
+
+
 def test_types_are_shipped():
     assert (Path(verisphere.__file__).parent / "py.typed").is_file()
 

@@ -330,3 +330,40 @@ def test_killed_while_it_embeds_and_continued_by_another_number_of_ranks(there: 
     embed_faces(there / "net.yaml", there / "faces.zip", tmp_path / "one.npz", device=CPU, batch_size=1)
     one, other = read_embeddings(tmp_path / "one.npz"), read_embeddings(tmp_path / "out")
     assert one.embeddings.tobytes() == other.embeddings.tobytes()
+
+
+KILLED_ONCE = """
+import os, signal, sys
+from verisphere.cli import main
+from verisphere.models import embed
+
+write, start = embed.write_shard, os.environ["TORCHELASTIC_RESTART_COUNT"]
+
+
+def writing(out, number, *rest):
+    made = write(out, number, *rest)
+    with (out.parent / "written").open("a") as lines:
+        lines.write(f"{start} {number}\\n")
+    if (start, os.environ["RANK"]) == ("0", "1") and number >= 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return made
+
+
+embed.write_shard = writing
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_torchrun_starts_its_ranks_again_after_one_was_killed(there: Path, tmp_path: Path) -> None:
+    """By `--max-restarts`, as docs/distributed.md has it: only the shards that were under way are written twice."""
+    (tmp_path / "killed_once.py").write_text(KILLED_ONCE)
+    ranks = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "3", tmp_path / "killed_once.py"]
+    command = ["embed", there / "net.yaml", there / "faces.zip", "--out", tmp_path / "out", "--shards", "1"]
+    words = [sys.executable, "-m", "torch.distributed.run", *ranks, *command, "--batch-size", "3", "--workers", "0"]
+    subprocess.run([*map(str, words)], check=True, env=os.environ, capture_output=True)
+    written = [line.split() for line in (tmp_path / "written").read_text().splitlines()]
+    assert {start for start, _ in written} == {"0", "1"}
+    assert {int(shard) for _, shard in written} == set(range(7))
+    assert len(written) <= 7 + 2  # one of each rank
+    assert alike(there, tmp_path / "out")

@@ -67,6 +67,8 @@ class Growing:
     >>> ends.extend(np.array([7, 9]))
     >>> ends.array().tolist(), len(ends)
     ([5, 7, 9], 3)
+    >>> ends.array().dtype.char == np.dtype(np.int64).char
+    True
     """
 
     def __init__(self, kind: str) -> None:
@@ -93,11 +95,12 @@ class Growing:
 
     def array(self) -> np.ndarray:
         """All numbers; nothing is appended afterwards."""
+        kind = np.dtype(self._memory.typecode).str  # int64 for "q", which NumPy takes for another type of 8 bytes
         if self._file is None:
-            return np.array(self._memory, self._memory.typecode)
+            return np.array(self._memory, kind)
         self._write()
         with self._file as file:
-            return np.asarray(np.memmap(file, self._memory.typecode, "r"))
+            return np.asarray(np.memmap(file, kind, "r"))
 
     def _write(self) -> None:
         try:
