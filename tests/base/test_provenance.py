@@ -1,8 +1,11 @@
 """Two things of which one does not say how it was made are put together on trust, which is said."""
 
-from verisphere.base.provenance import Origin, check_same_origin
+from dataclasses import replace
+
+from verisphere.base.provenance import Origin, Preprocessing, check_same_origin
 
 KNOWN = Origin("ab" * 32, False, "float32", "here")
+RECORDED = replace(KNOWN, preprocessing=Preprocessing((112, 112), "RGB", "NCHW", 127.5, 127.5))
 
 
 def test_it_is_said_once_where_one_side_does_not_say_how_it_was_made(caplog):
@@ -17,6 +20,15 @@ def test_it_is_said_once_where_one_side_does_not_say_how_it_was_made(caplog):
 
 
 def test_of_two_sides_that_say_the_same_or_both_nothing_is_said(caplog):
-    check_same_origin("a.npz was", KNOWN, "b.npz", KNOWN, "embed anew")
+    check_same_origin("a.npz was", RECORDED, "b.npz", RECORDED, "embed anew")
     check_same_origin("rows were", None, "others", None, "embed anew")
+    assert not caplog.messages
+
+
+def test_whose_pixels_are_not_recorded_is_said_once_by_every_reader_of_two_things(caplog):
+    for _ in range(2):
+        check_same_origin("new.npz was", RECORDED, "old.npz", KNOWN, "embed anew")
+    assert [message.split(" was made")[0] for message in caplog.messages] == ["old.npz"]
+    caplog.clear()
+    check_same_origin("older.npz was", KNOWN, "newer.npz", RECORDED, "embed anew", said=True)
     assert not caplog.messages

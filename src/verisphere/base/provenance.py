@@ -213,25 +213,29 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def check_same_origin(
-    first: str, ours: Origin | None, second: object, theirs: Origin | None, hint: str, but: Collection[str] = ()
+    first: str,
+    ours: Origin | None,
+    second: object,
+    theirs: Origin | None,
+    hint: str,
+    but: Collection[str] = (),
+    said: bool = False,
 ) -> None:
     """Refuse to put two things together that were not made in the same way; warn where one of them does not say how.
 
-    `first` is what is known, with its verb (`a.npz was`, `model embeds`); the hint says what follows, or what helps.
+    A file that says how it was made, but not the pixels, could not be compared in these: that is warned of as well,
+    unless the caller has said so. `first` is what is known, with its verb (`a.npz was`, `model embeds`); the hint says
+    what follows, or what helps.
     """
     if (ours is None) != (theirs is None):
         _warn_of_trust(first, str(second), ours is None)
-    if ours is not None and theirs is not None and (differing := theirs.differences(ours, but)):
+    if ours is None or theirs is None:
+        return
+    if differing := theirs.differences(ours, but):
         raise ValueError(f"{second}: not made as {first} ({', '.join(differing)}); {hint}")
-
-
-def check_one_way(first: str, ours: Origin | None, second: object, theirs: Origin | None, hint: str) -> None:
-    """Refuse as `check_same_origin` does; and warn where pixels are not recorded, and so could not be compared."""
-    check_same_origin(first, ours, second, theirs, hint)
-    if None not in (ours, theirs):
-        for named, origin in ((first, ours), (f"{second} was", theirs)):
-            if unrecorded(origin):
-                _warn_of_pixels(named)
+    for named, origin in ((first, ours), (f"{second} was", theirs)):
+        if unrecorded(origin) and not said:
+            _warn_of_pixels(named)
 
 
 @lru_cache(maxsize=1024)  # once for each

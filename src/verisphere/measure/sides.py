@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool
 
-from verisphere.base.provenance import check_one_way
+from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Embeddings, Origin
 
 ONE_WAY = "scores compare embeddings of one model, made in one way"
@@ -20,7 +20,7 @@ def check_alike(
     """Refuse embeddings whose size or origin shows that another model than that of the probes made them."""
     if other_dim != dim:
         raise ValueError(f"{other}: {other_dim} numbers a row, but {probes} has {dim}; {ONE_WAY}")
-    check_one_way(f"{probes} was", origin, other, other_origin, ONE_WAY)
+    check_same_origin(f"{probes} was", origin, other, other_origin, ONE_WAY)
 
 
 def check_one_model(origins: Mapping[Path, Origin | None]) -> None:
@@ -28,10 +28,10 @@ def check_one_model(origins: Mapping[Path, Origin | None]) -> None:
     known = [(file, origin) for file, origin in origins.items() if origin is not None]
     for file, origin in origins.items():
         if origin is None and known:
-            check_one_way(f"{known[0][0]} was", known[0][1], file, origin, ONE_WAY)
+            check_same_origin(f"{known[0][0]} was", known[0][1], file, origin, ONE_WAY)
     for place, (file, origin) in enumerate(known):
         for first, other in known[:place]:  # each with each: one of them may not record what two others do
-            check_one_way(f"{first} was", other, file, origin, ONE_WAY)
+            check_same_origin(f"{first} was", other, file, origin, ONE_WAY)
 
 
 def note_kinds(sets: Iterable[tuple[str, Embeddings]]) -> tuple[str, ...]:

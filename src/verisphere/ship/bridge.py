@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
+from verisphere.base.provenance import unrecorded
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.trained_on import name_digest
 from verisphere.base.vocabulary import Embeddings, check_word
@@ -93,6 +94,7 @@ def _joined(old: EmbeddingsSet, new: EmbeddingsSet) -> tuple[Embeddings, Embeddi
         )
         raise ValueError(f"{new.name}: {name!r} is of {now!r}, but in {old.name} of {was!r}")
     known = old.origin is not None and new.origin is not None and not old.origin.differences(new.origin)
+    known = known and not unrecorded(old.origin, new.origin)
     if known or np.array_equal(before.embeddings, after.embeddings):
         raise ValueError(f"{new.name}: made by the model of {old.name}, in one way; its rows need no bridge")
     check_same_images(before, old.name, after, new.name)

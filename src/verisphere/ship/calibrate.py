@@ -143,12 +143,12 @@ def _calibrated(
     for file in files:
         if isinstance(file, EmbeddingsSet) and not accepted.training_people:
             refuse_training_people(file.embeddings, file.name)
-    for first, second in combinations(files, 2):  # each with each: the first may not record what two others do
-        _same_model(first, second)
     known = [file for file in files if file.origin is not None]
     for file in known:
         if file is not own or len(known) > 1:
             check_recorded(file.name, file.origin, accepted.unrecorded_pixels)
+    for first, second in combinations(files, 2):  # each with each: the first may not record what two others do
+        _same_model(first, second)
     note_templates(own.source)
     lacking = [refuse_empty(file, file is own, skip_empty) for file in files]
     of_files = [refuse_implausible(file.name, file.implausible(), accepted.implausible) for file in files]

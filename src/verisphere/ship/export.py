@@ -102,13 +102,13 @@ def check_same(
         for named, theirs in ((file, calibration.origin), *of_checks):
             smaller = theirs is not None and own.precision != theirs.precision
             advice = _advice(own.precision, theirs.precision) if theirs is not None and smaller else _AGAIN
-            check_same_origin(f"{model} embeds", own, named, theirs, advice)
+            check_same_origin(f"{model} embeds", own, named, theirs, advice, said=True)
             check_recorded(named, theirs, accept_unrecorded)
     alike = list[tuple[Path | None, Origin | None]]([(file, calibration.origin)] if calibration is not None else [])
     if gallery is not None:
-        path, origins = gallery[0], [*filter(None, (gallery[1].origin, gallery[1].gallery_origin))]
+        path, origins = gallery[0], [*filter(None, gallery[1].origins.values())]
         for origin in origins:
-            check_same_origin(f"{model} embeds", own, path, origin, _AGAIN)
+            check_same_origin(f"{model} embeds", own, path, origin, _AGAIN, said=True)
             check_recorded(path, origin, accept_unrecorded)
             for other, before in alike:
                 check_same_origin(f"{other} was", before, path, origin, "calibrate both alike")
@@ -116,7 +116,8 @@ def check_same(
     for path in evaluation:
         for evaluated in read_figures(path).made_by_models:
             named = Path(f"{path}: {evaluated.file}")
-            check_same_origin(f"{model} embeds", own, named, evaluated.origin, "evaluate embeddings of this model")
+            advice = "evaluate embeddings of this model"
+            check_same_origin(f"{model} embeds", own, named, evaluated.origin, advice, said=True)
             check_recorded(named, evaluated.origin, accept_unrecorded)
             for other, before in alike:  # the model itself records no detector
                 check_same_origin(f"{other} was", before, named, evaluated.origin, "evaluate what was calibrated alike")
@@ -206,14 +207,14 @@ class Results:
         if self.leak is not None:  # whether the mirror image is added may differ
             tested = read_leak(self.leak)
             theirs = replace(own, model=tested.sha256, preprocessing=tested.preprocessing)
-            check_same_origin(f"{model} is", own, self.leak, theirs, "test this model")
+            check_same_origin(f"{model} is", own, self.leak, theirs, "test this model", said=True)
             check_recorded(self.leak, theirs, accept_unrecorded)
 
     def notes(self) -> tuple[str, ...]:
         """What weakens the threshold of a gallery."""
         if self.promised is None:
             return ()
-        return tuple(note for note in (self.promised.thresholds[0].warning(), self.promised.untied) if note)
+        return tuple(note for note in (self.promised.thresholds[0].warning(), *self.promised.doubts) if note)
 
     def copies(self) -> dict[str, Path]:
         """The files by their names in the model folder."""

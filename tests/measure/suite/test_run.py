@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from verisphere.base.vocabulary import Origin
+from verisphere.base.vocabulary import Origin, Preprocessing
 from verisphere.cli import main
 from verisphere.decide import kfold_accuracy
 from verisphere.files.embeddings import read_embeddings, write_embeddings
@@ -133,6 +133,27 @@ def test_no_mean_over_embeddings_of_two_models(folder: Path, model: Path, tmp_pa
     assert result.over_sets == ()
     assert "the embeddings of lfw and own were not made alike (weights " in result.text()
     assert set(result.figures) == {"lfw", "own", "races"}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        (True, "own was made by an earlier version, which did"),
+        (False, "own: nothing in it says how it was made, as lfw"),
+    ],
+)
+def test_sets_that_cannot_be_compared_are_named(folder: Path, model: Path, tmp_path: Path, caplog, recorded, words):
+    kept = tmp_path / "kept"
+    run(folder, model, kept)
+    pixels = Preprocessing((112, 112), "RGB", "NCHW", 127.5, 127.5)
+    made = Origin("a" * 64, False, "float32", "faces", preprocessing=pixels)
+    for name in ("lfw", "own", "races"):
+        origin = made if name != "own" else replace(made, preprocessing=None) if recorded else None
+        write_embeddings(kept / f"{name}.npz", replace(read_embeddings(kept / f"{name}.npz"), origin=origin))
+    caplog.clear()
+    run(folder, None, kept)
+    assert words in caplog.text
+    assert ".csv" not in caplog.text, "no model makes a list"
 
 
 @pytest.mark.slow

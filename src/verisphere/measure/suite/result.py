@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean, pstdev, stdev
 from typing import Any
 
+from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Origin, printable
 from verisphere.files.results import EvaluatedFile, Result, first_lines
 from verisphere.report.tables import listed, number, table
@@ -166,6 +167,14 @@ class SuiteResult(Result):
             if differing := ours.differences(theirs):
                 return f"the embeddings of {first} and {name} were not made alike ({', '.join(differing)})"
         return ""
+
+    def note_unknown(self) -> None:
+        """Say of which two sets it is not known that their embeddings were made alike, as `check_same_origin` does."""
+        files = [(name, source) for name, sources in self.sources.items() for source in sources if not source.is_list]
+        origins = [(name, source.origin) for name, source in files]
+        for (first, ours), (name, theirs) in combinations(origins, 2):
+            if first != name and not (ours and theirs and ours.differences(theirs)):  # `mixed` says so
+                check_same_origin(f"{first} was", ours, name, theirs, "")
 
     @property
     def over_sets(self) -> tuple[OverSets, ...]:

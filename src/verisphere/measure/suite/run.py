@@ -102,7 +102,9 @@ def run_suite(
             sets[COMBINED] = _attempt(combine, folder.name, command, notes)
         on_first_rank(lambda: "")  # no rank needs the files any more
     embedded, reused = (0, 0) if once is None else (once.embedded, once.reused)
-    return SuiteResult(folder, model, options.rule, sets, embedded, reused, unknown, kept=embeddings is not None)
+    result = SuiteResult(folder, model, options.rule, sets, embedded, reused, unknown, kept=embeddings is not None)
+    result.note_unknown()
+    return result
 
 
 def _attempt(work: Callable[[], SetResult], place: str, command: Sequence[str], notes: tuple[str, ...]) -> SetResult:

@@ -83,13 +83,14 @@ def migrate(
     """
     store = gallery.store
     origin = _origin(gallery, model)
+    check_recorded(strangers.name, strangers.origin, accepted.unrecorded_pixels)
     check_same_origin(f"{model.folder} embeds", origin, strangers.name, strangers.origin, "embed with the new model")
     if bridge is not None:
         named = f"the bridge from {bridge.old_source.file} to {bridge.new_source.file}"
-        gallery.promise.check_origin(named, bridge.old, "make one from its model")
-        check_same_origin(f"{model.folder} embeds", origin, named, bridge.new, "make one to this model")
         for side in (bridge.old, bridge.new):
             check_recorded(named, side, accepted.unrecorded_pixels)
+        gallery.promise.check_origin(named, bridge.old, "make one from its model")
+        check_same_origin(f"{model.folder} embeds", origin, named, bridge.new, "make one to this model")
     migrations = 1 + (gallery.promise.migrations or 0)
     with store.writing():
         gallery.promise.check_model()
