@@ -17,7 +17,7 @@ from verisphere.cli.start import main
 from verisphere.decide import SortedScores, TooFewComparisonsError, disjoint_pairs, gallery_threshold
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.files.gallery_calibration import GALLERY_UNTOLD, read_gallery_calibration
+from verisphere.files.gallery_calibration import read_gallery_calibration
 from verisphere.files.verdicts import Suspicious, Verdict, read_verdicts, verdicts_csv
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Gallery
@@ -26,6 +26,7 @@ from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import Accepted
 from verisphere.ship.card import gallery_section, people_of_training
 from verisphere.ship.deciding import Choice
+from verisphere.ship.export import Results
 from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.gallery import StrangersInGallery
 from verisphere.ship.identify import identify, identify_each
@@ -557,15 +558,57 @@ def test_strangers_of_unknown_origin_are_not_said_to_be_of_the_gallerys_model(fi
 def test_a_gallery_that_names_no_model_is_said_to_be_taken_on_trust(files):
     """The strangers' threshold was found in it, and promised as if it were of their model."""
     rows = read_embeddings(files / "gallery.npz")
-    assert not found_in(files).calibration(["0.1"]).untied
+    assert not found_in(files).calibration(["0.1"]).doubts
     write_embeddings(files / "gallery.npz", replace(rows, origin=None))
     found = found_in(files).calibration(["0.1"])
-    assert found.untied == GALLERY_UNTOLD
-    assert f"{GALLERY_UNTOLD[0].upper()}{GALLERY_UNTOLD[1:]}." in list(gallery_section(found, "g.json"))
+    (untold,) = found.doubts
+    assert untold.startswith("nothing says which model made the gallery that the threshold was found with: that")
+    assert f"**N{untold[1:]}.**" in list(gallery_section(found, "g.json"))
     found.write_json(files / "g.json")
     probe = photo(files / "probe.png", AGAIN[2])
     notes = identify(probe, files / "gallery.npz", MODEL, FIND, Choice(calibration=files / "g.json")).notes
-    assert sentence(GALLERY_UNTOLD) in notes
+    assert sentence(untold) in notes
+
+
+@pytest.mark.parametrize(("part", "words"), [
+    ("probes", "embeddings of its probes were made by an earlier version, which did not record the pixels"),
+    ("cohort", "embeddings of its cohort were made by an earlier version, which did not record the pixels"),
+    ("probes", "nothing says which model made the probes that the threshold was found with"),
+    ("cohort", "nothing says which model made the cohort that the threshold was found with"),
+])  # fmt: skip
+def test_probes_and_a_cohort_that_do_not_say_how_they_were_made_are_refused_and_said(files, part, words):
+    rows = read_embeddings(files / f"{part}.npz")
+    old = rows.origin and replace(rows.origin, preprocessing=None)
+    trusted = words.startswith("nothing")
+    write_embeddings(files / f"{part}.npz", replace(rows, origin=None if trusted else old))
+    how = {"statistic": "s" if part == "cohort" else "best", part: f"{part}.npz"}
+    if not trusted:
+        with pytest.raises(ValueError, match=rf"{part}\.npz: made by an earlier version, .*--accept-unrecorded-pixels"):
+            found_in(files, **how)
+    found = found_in(files, **how, accepted=Accepted(unrecorded_pixels=True)).calibration(["0.1"])
+    found.write_json(files / "g.json")
+    assert read_gallery_calibration(files / "g.json").doubts == found.doubts
+    (doubt,) = found.doubts
+    assert doubt.startswith(words)
+    assert any(f"{doubt[1:]}.**" in line for line in gallery_section(found, "g.json"))
+    own, exported = MODEL.origin(ImageSource("")), Results(gallery=files / "g.json")
+    if not trusted:
+        with pytest.raises(ValueError, match=r"g\.json: made by an earlier version, .*--accept-unrecorded-pixels"):
+            exported.check(files, own, accept_unrecorded=False)
+    exported.check(files, own, accept_unrecorded=True)
+    assert doubt in exported.notes()
+    cohort = files / "cohort.npz" if part == "cohort" else None
+    choice, probe = Choice(calibration=files / "g.json", cohort=cohort), photo(files / "probe.png", AGAIN[2])
+    assert sentence(doubt) in identify(probe, files / "gallery.npz", MODEL, FIND, choice).notes
+
+
+def test_probes_of_other_pixels_than_the_exported_model_takes_are_refused(files):
+    found = found_in(files, probes="probes.npz").calibration(["0.1"])
+    assert found.probes_origin is not None
+    pixels = replace(found.probes_origin.preprocessing, mean=3.0)
+    replace(found, probes_origin=replace(found.probes_origin, preprocessing=pixels)).write_json(files / "g.json")
+    with pytest.raises(ValueError, match=r"g\.json: not made as .*mean 3 against"):
+        Results(gallery=files / "g.json").check(files, MODEL.origin(ImageSource("")), accept_unrecorded=False)
 
 
 def test_where_most_photographs_name_nobody_there_is_no_nearest_person(files):
@@ -819,11 +862,14 @@ def test_labels_of_a_gallery_with_several_photographs_are_tested_without_probes(
     )
 
 
-def test_a_warning_of_labels_names_both_sides_of_which_one_is_wrong(files: Path, caplog):
+def test_moved_labels_are_refused_by_the_names_of_both_sides_of_which_one_is_wrong(files: Path):
     first = pixels(40, 5)
     people = [f"p{number:02}" for number in range(40)]
     embedded(files / "probes.npz", first // 8 * 8, people)
     embedded(files / "gallery.npz", first, people[1:] + people[:1])
-    found_in(files, probes="probes.npz")
-    (line,) = caplog.messages
-    assert line.startswith(f"{files / 'probes.npz'} and {files / 'gallery.npz'}: implausible: with all labels moved")
+    both = rf"{files / 'probes.npz'} and {files / 'gallery.npz'}: implausible: with all labels moved by one row, "
+    with pytest.raises(ValueError, match=rf"{both}.*if the file is right, say --accept-implausible"):
+        found_in(files, probes="probes.npz")
+    found = found_in(files, probes="probes.npz", accepted=Accepted(implausible=True)).calibration(["0.1"])
+    assert found.implausible
+    assert found.thresholds[0].warning().startswith("scores cannot be right: probes.npz and gallery.npz: with all")

@@ -291,7 +291,7 @@ def test_a_file_that_records_no_pixels_is_refused_unless_accepted(tmp_path):
     assert accepted.thresholds[0].meaning().startswith(words)
     assert not calibrate(older, ["0.2"], "expected").thresholds[0].weak_checks, "of itself other notes tell"
     card = " ".join(gallery_section(read_gallery_calibration(file), "gallery.json"))
-    assert "**Pixels were not compared**: embeddings of the strangers or the gallery were made by an earlier" in card
+    assert "**Embeddings of its gallery were made by an earlier version, which did not record the pixels" in card
     note = _identified(one, older, tmp_path).text().splitlines()[0]
     assert note.startswith("The file older.npz was made by an earlier version, which did not record the pixels")
 
@@ -305,6 +305,20 @@ def test_a_calibration_is_not_said_to_hide_how_its_own_file_was_made(tmp_path, c
     check_same(tmp_path, OURS, checked, tmp_path / "checked.json", (), False)
     (record,) = caplog.records
     assert "its check on plain.npz: nothing in it says how it was made" in record.getMessage()
+
+
+def test_rows_of_another_detector_than_the_thresholds_are_said_where_the_photograph_records_none(tmp_path, monkeypatch):
+    one = rows(tmp_path / "one.npz", OURS, 0)
+    two = rows(tmp_path / "two.npz", OTHERS["detector"][0], 1)
+    probe = tmp_path / "probe.png"
+    Image.fromarray(np.random.default_rng(3).integers(0, 256, (4, 4, 3), np.uint8)).save(probe)
+    threshold = calibrate(one, ["0.2"], "expected").thresholds[0]
+    monkeypatch.setattr("verisphere.ship.deciding.sealed_origin", lambda model: (tmp_path / "c.json", OURS))
+    model = Model(tmp_path / "model", "test", Sums().eval(), OURS.model, False, "arcface_112x112", (threshold,))
+    choice = Choice(accept_pair_threshold=True)
+    for gallery, said in ((two, True), (one, False)):
+        notes = identify(probe, gallery, model, aligned_faces((4, 4)), choice).notes
+        assert any("two.npz was not made as c.json" in note and "SCRFD against MTCNN" in note for note in notes) == said
 
 
 def test_crops_of_another_detector_are_said_first_of_rows_and_of_two_photographs(tmp_path):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int64
 
+from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import Origin, check_word
 from verisphere.base.words import NAMES, Names, counted
 from verisphere.decide import STATISTICS, Far, GalleryThreshold, exact_fpir
@@ -28,10 +29,6 @@ FORMAT = 1
 KIND = "gallery"
 NO_GALLERY = "this model ships no threshold for a gallery; find one with strangers who are not enrolled"
 UNTIED = "nothing ties the threshold of the gallery to this model: its calibration does not say which one it is of"
-GALLERY_UNTOLD = (
-    "nothing says which model made the gallery that the threshold was found in: that it was that of the strangers is "
-    "taken on trust"
-)
 _SEAL = re.compile("[0-9a-f]{16}-[0-9a-f]{16}")
 
 
@@ -95,6 +92,8 @@ class GalleryCalibration(Result):
     cohort: Source | None = None
     cohort_rows: str = ""  # SHA-256 of the cohort's rows, one of each person
     gallery_origin: Origin | None = None
+    probes_origin: Origin | None = None
+    cohort_origin: Origin | None = None
     verdicts: tuple[Verdict, ...] = ()
     implausible: tuple[str, ...] = ()
 
@@ -131,11 +130,26 @@ class GalleryCalibration(Result):
             raise ValueError(f"{wrong[0].review.removed} strangers were removed, but the verdicts remove {same}")
 
     @property
-    def untied(self) -> str:
-        """Which of its sides names no model, in words; empty where both name one."""
+    def origins(self) -> dict[str, Origin | None]:
+        """How each side that it was found with was embedded, by the name of the side."""
+        known: dict[str, Origin | None] = {"strangers": self.origin, "gallery": self.gallery_origin}
+        known |= {} if self.probes is None else {"probes": self.probes_origin}
+        return known | ({} if self.cohort is None else {"cohort": self.cohort_origin})
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What weakens it because a side does not say how it was embedded, a clause each; empty where all do."""
         if self.origin is None:
-            return UNTIED
-        return GALLERY_UNTOLD if self.gallery_origin is None else ""
+            return (UNTIED,)
+        untold = [side for side, origin in self.origins.items() if origin is None]
+        old = [side for side, origin in self.origins.items() if unrecorded(origin)]
+        trust = (
+            f"nothing says which model made the {' and the '.join(untold)} that the threshold was found with: that it "
+            "was that of the strangers is taken on trust"
+        )
+        return *([trust] if untold else []), *(
+            [f"embeddings of its {' and its '.join(old)} were {UNRECORDED}"] if old else []
+        )
 
     @property
     def statistic(self) -> str:

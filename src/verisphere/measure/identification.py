@@ -84,7 +84,7 @@ def promised_rates(
     if calibration.cohort is not None:
         raise ValueError(f"the rule {calibration.statistic!r} of the calibration needs a cohort, not taken here")
     for what, origin in (("the gallery was", gallery.enrolled.origin), ("the probes were", probes.origin)):
-        for calibrated in filter(None, (calibration.origin, calibration.gallery_origin)):
+        for calibrated in filter(None, calibration.origins.values()):
             check_same_origin(what, origin, "the calibration", calibrated, ONE_WAY)
     calibration.strangers.check_probes("the calibration", probes.pooled_from is not None)
     searched = gallery.search(probes.embeddings, calibration.statistic, progress=progress)
@@ -92,7 +92,7 @@ def promised_rates(
     right = gallery.people[searched.person] == probes.identities
     known = len(gallery.people), gallery.digests
     why_not = calibration.why_not(*known)
-    weak = calibration.untied, calibration.part(*known)
+    weak = *calibration.doubts, calibration.part(*known)
     notes = tuple(note for note in weak if note)
 
     def at(target: str, threshold: float) -> PromisedRates:

@@ -199,8 +199,7 @@ class Model:
             )
         for what, origin in (
             ("the gallery", gallery.origin),
-            ("the calibration", promised.origin),
-            ("the gallery of the calibration", promised.gallery_origin),
+            *((f"the {side} of the calibration", origin) for side, origin in promised.origins.items()),
         ):
             if origin is not None:  # arrays have none
                 check_same_origin(f"{self.folder} was", self.origin(ImageSource("")), what, origin, "embed it anew")

@@ -261,10 +261,8 @@ def gallery_section(calibration: GalleryCalibration | None, source: str) -> Iter
     )
     if calibration.origin is None:
         yield "Nothing ties it to this model: its calibration does not say which model made the strangers' embeddings."
-    elif calibration.untied:
-        yield f"{calibration.untied[0].upper()}{calibration.untied[1:]}."
-    if unrecorded(calibration.origin, calibration.gallery_origin):
-        yield f"**Pixels were not compared**: embeddings of the strangers or the gallery were {UNRECORDED}."
+    else:
+        yield from (f"**{doubt[0].upper()}{doubt[1:]}.**" for doubt in calibration.doubts)
     part = ", for any part of it" if STATISTICS[calibration.statistic].monotone else " as a whole"
     yield (
         f"It holds for the gallery {plain(calibration.gallery.file)} ({calibration.gallery}){part}, and for no other, "

@@ -95,9 +95,8 @@ class StrangersInGallery:
         if self._normal is not None and len(self._normal.rows) < (STATISTICS[statistic].cohort or 0):
             smaller = f"{len(self._normal.rows)} people, fewer than the nearest {NEAREST} that count"
             log.warning("the cohort has %s: all do, so rule %s is the same as s", smaller, statistic)
-        if self.probes is not None:
-            _check_probes(self.probes, self.gallery)
-        reasons = refuse_implausible(gallery.path, implausible_set(enrolled), accepted.implausible)
+        reasons = [] if self.probes is None else _check_probes(self.probes, self.gallery, accepted.implausible)
+        reasons += refuse_implausible(gallery.path, implausible_set(enrolled), accepted.implausible)
         reasons += refuse_implausible(strangers.name, self.strangers.implausible(), accepted.implausible)
         self.implausible = tuple(reasons)
         person = np.unique(self.strangers.embeddings.identities, return_inverse=True)[1].astype(np.int64)
@@ -145,6 +144,8 @@ class StrangersInGallery:
             probes=None if self.probes is None else self.probes.source,
             cohort=None if self.cohort is None else self.cohort.source,
             gallery_origin=self.gallery.enrolled.origin,
+            probes_origin=None if self.probes is None else self.probes.origin,
+            cohort_origin=None if self.cohort is None else self.cohort.origin,
             cohort_rows="" if self._normal is None else self._normal.sha256,
             verdicts=tuple(verdicts),
             implausible=self.implausible,
@@ -236,7 +237,8 @@ class StrangersInGallery:
         return FoundRate.of(source.file, found, len(right), source.in_training or None)
 
 
-def _check_probes(probes: EmbeddingsSet, gallery: OpenedGallery) -> None:
+def _check_probes(probes: EmbeddingsSet, gallery: OpenedGallery, accepted: bool) -> list[str]:
+    """Refuse probes of nobody who is enrolled, or that cannot be right; return why these cannot, if accepted."""
     name, rows, enrolled = probes.name, probes.embeddings, gallery.enrolled
     check_sides(Path(name), rows, gallery.path, enrolled)
     strange = ~np.isin(rows.identities, enrolled.identities)
@@ -247,8 +249,9 @@ def _check_probes(probes: EmbeddingsSet, gallery: OpenedGallery) -> None:
         )
     if shared := probes.source.in_training:
         log.warning("%s: %s, so TPIR is that of photographs or people whom the model knows", name, shared.found())
-    if reasons := implausible_sides(rows, enrolled, (probes.source.file, gallery.path.name)):
-        log.warning("%s and %s: implausible: %s", name, gallery.path, "; ".join(reasons))
+    reasons = implausible_sides(rows, enrolled, (probes.source.file, gallery.path.name))
+    refuse_implausible(f"{name} and {gallery.path}", reasons, accepted)
+    return [f"{probes.source.file} and {gallery.path.name}: {reason}" for reason in reasons]
 
 
 def _refuse_shared(one: EmbeddingsSet, other: str | Path, rows: Embeddings, rule: str) -> None:

@@ -9,7 +9,6 @@ from verisphere.base.words import Names, check_at_least, counted
 from verisphere.decide import GalleryThreshold
 from verisphere.files.disk import write_text
 from verisphere.files.embeddings import read_templates
-from verisphere.files.gallery_calibration import GALLERY_UNTOLD
 from verisphere.files.image_suffixes import why_unread
 from verisphere.files.results import Result
 from verisphere.files.tables import csv_for_people
@@ -24,6 +23,7 @@ from verisphere.ship.notes import (
     PHOTOGRAPHS_NAMED,
     SETS_IN_GALLERY,
     first_few,
+    made_unlike,
     note_on_folders,
     notes_on_faces,
     notes_on_model,
@@ -284,14 +284,17 @@ class _Search:
         opened = open_gallery(gallery, model, find, progress, check)
         note = ""
         if is_embeddings(gallery):
-            note = _note_on_rows(gallery, opened.enrolled, model, find)
+            note = _note_on_rows(gallery, opened.enrolled, model, find) or made_unlike(
+                gallery, opened.enrolled.origin, promise.file, promise.origin
+            )
             check(len(opened.gallery.people), len(opened.gallery.people) < opened.gallery.photographs)
             notes[:0] = [sentence(printable(note))] if note else []
         if promise.calibration is not None:
             part = promise.calibration.part(len(opened.gallery.people), opened.gallery.digests)
             notes += [SETS_IN_GALLERY] if sets else []
             notes += [sentence(printable(part))] if part else []
-            notes += [sentence(GALLERY_UNTOLD)] if promise.calibration.untied == GALLERY_UNTOLD else []
+            doubts = map(sentence, promise.calibration.doubts)
+            notes += [doubt for doubt in doubts if doubt not in notes]
         return cls(opened, promise.within(opened, choice.cohort), tuple(notes), note)
 
 

@@ -115,10 +115,17 @@ def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | 
     notes = [] if origin.preprocessing is not None else [f"the file {file.name} was {UNRECORDED}"]
     for own in origins_of(model, find):
         hint = f"{verb} with what this model is given now"
-        check_same_origin(f"{model.folder} embeds these photographs", own, file, origin, hint, but=("detector",))
+        what = f"{model.folder} embeds these photographs"
+        check_same_origin(what, own, file, origin, hint, but=("detector",), said=True)
         if differing := origin.differences(own):
             notes.append(f"the file {file.name} was {_made_otherwise(differing)}")
     return notes
+
+
+def made_unlike(file: Path, origin: Origin | None, calibration: Path, calibrated: Origin | None) -> str:
+    """The note on a file that was made in another way than the rows of a calibration; empty where both agree."""
+    differing = origin.differences(calibrated) if origin and calibrated else ()
+    return f"the file {file.name} was not made as {calibration.name}: {_made_otherwise(differing)}" if differing else ""
 
 
 def _made_otherwise(differing: Sequence[str]) -> str:
