@@ -344,6 +344,16 @@ def test_against_another_model_in_another_order(tmp_path: Path, write):
     )
 
 
+def test_moved_labels_of_the_other_file_show_in_its_own_order(write):
+    ours, theirs = faces(40, 3), faces(40, 3, seed=1)
+    path = write("ours.npz", ours.take(np.argsort([f"{row * 7919 % 120:03}" for row in range(120)])))
+    moved = write("moved.npz", replace(theirs, embeddings=np.roll(theirs.embeddings, 1, axis=0)))
+    result = evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [moved])
+    assert [reason.partition(", TAR")[0] for reason in result.implausible] == [
+        "moved.npz: with all labels moved by one row"
+    ]
+
+
 def test_against_a_file_that_lacks_images_or_names_other_people(write):
     ours = faces(6, 3)
     path = write("ours.npz", ours)

@@ -29,7 +29,7 @@ from verisphere.decide import point_at
 from verisphere.decide.order import SortedScores
 from verisphere.decide.paired import holm
 from verisphere.files.embeddings import write_embeddings
-from verisphere.files.gallery_calibration import GALLERY_UNTOLD, UNTIED
+from verisphere.files.gallery_calibration import UNTIED
 from verisphere.images import SyntheticFaces
 from verisphere.measure import report as report_module
 from verisphere.measure import report_inputs as inputs_module
@@ -248,6 +248,26 @@ def test_exchanged_photographs_are_not_compared_as_the_same_images(tmp_path: Pat
         report(tmp_path / "out", *paths)
 
 
+def test_people_in_two_spellings_of_two_sets_are_refused_unless_names_decide(tmp_path: Path):
+    lower = replace(some(noise=0.9), identities=np.char.upper(some().identities))
+    paths = [written(tmp_path / f"{name}.npz", one) for name, one in (("a", some()), ("b", lower))]
+    with pytest.raises(ValueError, match=r"row 0 of a\) and .* row 0 of b\) are one name but for case"):
+        report(tmp_path / "out", *paths)
+    with names_taken("merge"):
+        found = report(tmp_path / "merged", *paths)["differences"]
+    assert {(one["ours"], one["theirs"]) for one in found} == {("a", "b")}
+    with names_taken("exact"):
+        assert report(tmp_path / "exact", *paths)["differences"] == []
+
+
+def test_labels_moved_by_a_row_are_found_in_a_set_that_is_put_into_the_order_of_another(tmp_path: Path):
+    theirs = some(seed=1)
+    moved = replace(theirs, embeddings=np.roll(theirs.embeddings, 1, axis=0))
+    order = np.argsort([f"{row * 7919 % len(theirs):03}" for row in range(len(theirs))])
+    report(tmp_path / "out", written(tmp_path / "a.npz", some().take(order)), written(tmp_path / "b.npz", moved))
+    assert "b: with all labels moved by one row" in page(tmp_path / "out")
+
+
 def test_a_run_without_embeddings_gets_its_curves_and_a_hint(tmp_path: Path, run: Path):
     found = report(tmp_path / "out", run)
     assert found["sets"] == []
@@ -450,7 +470,8 @@ def test_a_threshold_of_a_gallery_says_which_sets_are_not_of_its_model(tmp_path:
         (
             origin,
             [
-                f"{GALLERY_UNTOLD}.",
+                "nothing says which model made the gallery that the threshold was found with: that it was that of the "
+                "strangers is taken on trust.",
                 f"other: {weak}; it was not made as the calibration was (flip false against true).",
                 f"unknown: {weak}; its embeddings do not say which model made them.",
                 f"earlier: {weak}; the calibration or the set was {UNRECORDED}.",

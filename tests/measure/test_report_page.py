@@ -167,9 +167,8 @@ def test_sets_are_compared_side_by_side():
     assert "are not compared" not in page.text
     pair = Comparison("ours", "theirs", "1e-2", Interval(0.0, 0.0, 0.0, 1000), 1.0, 1.0)
     page = shown(contents(findings(), findings("theirs"), findings("third"), comparisons=(pair,)))
-    assert "Sets of different images, or of too few pairs of strangers for FAR 1 in 100 (1e-2), are not compared." in (
-        page.text
-    )
+    few = "too few pairs of strangers for FAR 1 in 100 (1e-2)"
+    assert f"Sets of different images or people, or of {few}, are not compared." in page.text
     assert "At FAR 1 in 100 (1e-2) ours and theirs recognise equally many; no difference." in page.text
     assert "TAR at each FAR" in page.text
     assert "\N{EN DASH}: the set has too few pairs of strangers to show this FAR." in page.text

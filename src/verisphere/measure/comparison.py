@@ -22,6 +22,7 @@ from verisphere.files.embeddings import check_same_images, read_templates, same_
 from verisphere.measure.evaluation import Difference
 from verisphere.measure.protocols.all_pairs import PairsOfSet
 from verisphere.measure.protocols.listed_pairs import ListedPairsResult
+from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.measure.protocols.redrawn import tar_differences
 
 
@@ -86,8 +87,10 @@ def listed_against(
     return differences
 
 
-def same_rows(embeddings: Embeddings, file: Path, feature_norm: FeatureNorm = "keep") -> Embeddings:
-    """Another model's embeddings of the same images, in the same order."""
+def same_rows(
+    embeddings: Embeddings, file: Path, feature_norm: FeatureNorm = "keep"
+) -> tuple[Embeddings, tuple[str, ...]]:
+    """Another model's embeddings of the same images, in the same order; and why they cannot be, in the file's order."""
     other = read_templates(file, feature_norm)
     row = {str(name): number for number, name in enumerate(other.names)}
     missing = [str(name) for name in embeddings.names if str(name) not in row]
@@ -98,12 +101,14 @@ def same_rows(embeddings: Embeddings, file: Path, feature_norm: FeatureNorm = "k
     ours, theirs = same_people((compared, embeddings), (file, other))
     if not np.array_equal(theirs.identities[rows], ours.identities):
         raise ValueError(f"{file}: it gives some of the images to other people, so the two cannot be compared")
+    unlikely = implausible_set(other.take(np.sort(rows)))
     other = other.take(rows)
     check_same_images(embeddings, compared, other, file)
-    return replace(
+    other = replace(
         other,
         identities=embeddings.identities,
         domains=embeddings.domains,
         names_rule=embeddings.names_rule,
         spelled=embeddings.spelled,
     )
+    return other, unlikely

@@ -224,10 +224,11 @@ def _all_pairs(
             if point not in fit
         ]
         people = people_of_set(pairs, fit) if fit else None
-    others = [(path, same_rows(embeddings, path, options.feature_norm)) for path in against]
+    compared = [(path, *same_rows(embeddings, path, options.feature_norm)) for path in against]
+    others = [(path, rows) for path, rows, _ in compared]
     differences = all_pairs_against(pairs, others, options.fars, *how) if against else []
     unlikely = [*implausible_set(embeddings)]
-    unlikely += [f"{path.name}: {reason}" for path, rows in others for reason in implausible_set(rows)]
+    unlikely += [f"{path.name}: {reason}" for path, _, reasons in compared for reason in reasons]
     return Evaluation(
         result.operating_points,
         tuple(sources),

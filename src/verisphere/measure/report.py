@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import MAX_TABLE, digest, real_path
 from verisphere.files.documents import LARGEST_YAML, read_text
-from verisphere.files.embeddings import check_same_images
+from verisphere.files.embeddings import check_same_images, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.gallery_calibration import GalleryCalibration
 from verisphere.files.lock import alone_at
@@ -122,14 +123,10 @@ def _untold(known: Origin, finding: Findings) -> str:
 def of_gallery(calibration: GalleryCalibration, findings: Sequence[Findings]) -> ShippedGallery:
     """The thresholds of a gallery, with the sets that are not of its model."""
     strangers = File(calibration.strangers.file, calibration.strangers.sha256)
-    if calibration.origin is None:
-        return ShippedGallery(strangers, calibration, (f"{calibration.untied}.",))
-    sets = [
-        (finding.title, _not_made_as(calibration.origin, finding) or _untold(calibration.origin, finding))
-        for finding in findings
-    ]
+    known = next((origin for origin in calibration.origins.values() if origin is not None), None)
+    sets = [(one.title, _not_made_as(known, one) or _untold(known, one)) for one in findings if known is not None]
     weak = "the promise is not shown to hold for its model"
-    notes = [f"{calibration.untied}."] if calibration.untied else []
+    notes = [f"{doubt}." for doubt in calibration.doubts]
     notes += [f"{title}: {weak}; {why_not}." for title, why_not in sets if why_not]
     return ShippedGallery(strangers, calibration, tuple(notes))
 
@@ -245,7 +242,7 @@ def _made(
 ) -> ReportResult:
     """The report of inputs whose titles and place have been checked."""
     titles = [entry.title for entry in inputs]
-    measured = [(entry, entry.embeddings) for entry in inputs if entry.embeddings is not None]
+    measured = _one_spelling([(entry, entry.embeddings) for entry in inputs if entry.embeddings is not None])
     for entry, embeddings in measured:
         require_pairs(embeddings, entry.source or entry.title)
 
@@ -293,6 +290,19 @@ def _targets(fars: Sequence[Far], one_far: Far) -> tuple[Far, ...]:
 
 
 # --- sets of the same images ---
+
+
+def _one_spelling(measured: Sequence[tuple[ReportInput, Embeddings]]) -> list[tuple[ReportInput, Embeddings]]:
+    """The sets with one spelling of each person in all sets of the same images; refused as `same_people` does."""
+    alike: dict[frozenset[str], list[int]] = defaultdict(list)
+    for place, (_, embeddings) in enumerate(measured):
+        alike[frozenset(embeddings.names.tolist())].append(place)
+    spelled = list(measured)
+    for places in alike.values():
+        sets = same_people(*((measured[place][0].title, measured[place][1]) for place in places))
+        for place, embeddings in zip(places, sets, strict=True):
+            spelled[place] = measured[place][0], embeddings
+    return spelled
 
 
 def _same_images(sets: Sequence[Embeddings]) -> list[int]:
@@ -379,7 +389,8 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
     band = {exact_rate(one.far_target): one.tar for one in intervals}
     probes, enrolled = split_gallery(embeddings, strangers=0.0, seed=asked.redrawing.seed)
     known = EvaluatedFile(entry.title, "", embeddings.origin, embeddings.shared_with_training)
-    implausible = implausible_set(embeddings)
+    assert entry.embeddings is not None
+    implausible = implausible_set(entry.embeddings)  # in the order of its file, where labels moved by a row show
     of_title = tuple(f"{entry.title}: {reason}" for reason in implausible)
     return Findings(
         title=entry.title,

@@ -250,5 +250,5 @@ class Contents:
             )
         if len({(one.ours, one.theirs) for one in self.comparisons}) < sets * (sets - 1) // 2:
             few = f"too few pairs of strangers for FAR {target_text(self.asked.far)}"
-            told.append(f"Sets of different images, or of {few}, are not compared.")
+            told.append(f"Sets of different images or people, or of {few}, are not compared.")
         return " ".join(told)

@@ -12,7 +12,7 @@ from jaxtyping import Int64
 
 from verisphere.base.distributed import world
 from verisphere.base.identity import names_taken
-from verisphere.base.provenance import UNRECORDED, check_same_origin, unrecorded
+from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NOBODY, Origin, Progress, quietly
 from verisphere.base.words import counted
 from verisphere.base.work import divided, working
@@ -99,8 +99,8 @@ def _made(
     embeddings: Path, options: ClusterOptions, progress: Progress, images: Faces | None, work: Path | None
 ) -> tuple[Clusters, Page | None]:
     with names_taken(None if options.known else "exact"):  # identities are looked at only for the comparison
-        faces = read_embeddings(embeddings)
-    faces = faces.take(np.argsort(faces.names))  # the order of the rows of a tree
+        in_file = read_embeddings(embeddings)
+    faces = in_file.take(np.argsort(in_file.names))  # the order of the rows of a tree
     labelled, identity = faces.identities != NOBODY, np.unique(faces.identities, return_inverse=True)[1]
     if options.known and not labelled.any():
         raise ValueError(f"{embeddings}: no face has an identity, so there is nothing for --known to compare with")
@@ -146,7 +146,7 @@ def _made(
         gone=tuple(sorted(said.keys() - row.keys())),
         promise=None if promised is None else promised.promise_for(faces, source),
         known=figures_of(cut.cluster[labelled], identity[labelled]) if options.known else None,
-        implausible=implausible_set(known_people(faces, embeddings)) if options.known else (),
+        implausible=implausible_set(known_people(in_file, embeddings)) if options.known else (),
     )
     page = None if images is None else clusters_page(made, images, None if promised is None else promised.risk)
     return made, page
@@ -159,9 +159,6 @@ def _note_origin(before: Path, earlier: Origin | None, source: EvaluatedFile) ->
         check_same_origin(f"{source.file} was", source.origin, before, earlier, moves)
     except ValueError as error:
         log.warning("%s", error)
-    else:
-        if None not in (earlier, source.origin) and unrecorded(earlier, source.origin):
-            log.warning("%s or %s: %s", before, source.file, UNRECORDED)
 
 
 def _links(
