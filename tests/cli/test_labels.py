@@ -154,6 +154,9 @@ def test_duplicates_are_proposed_and_merged_when_told_to(tmp_path: Path, says):
         "duplicates", file, "--merge", out / "pairs.csv", "--out", out
     )
     assert read_labels(out / "merged.csv").identities == ("Ann", "Ann", "Ann", "Ben")
+    (tmp_path / "typed.csv").write_text("identity,other\nANNE,ann\n")
+    says("duplicates", file, "--merge", tmp_path / "typed.csv", "--out", tmp_path / "typed", "--names", "merge")
+    assert read_labels(tmp_path / "typed" / "merged.csv").identities == ("Ann", "Ann", "Ann", "Ben")
     photos = Photos(tmp_path / "faces", labels=out / "merged.csv")
     assert photos.people == ("Ann", "Ben")
 

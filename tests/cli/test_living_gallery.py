@@ -367,6 +367,9 @@ def test_of_clusters_only_confirmed_faces_are_enrolled_or_those_of_a_cluster_tha
     assert {name: people[name] for name in ("Ann", "Ben", "Cleo")} == {"Ann": 2, "Ben": 1, "Cleo": 4}
     edited(folder, {names[3]: ("ann", "yes")})
     assert "'ann'" in refused(*enrol)  # one person, or two: --names decides
+    edited(folder, {names[3]: ("Dan", ""), names[8]: ("Eve", "")})
+    named = says(*enrol, "--cluster", "EVE", "--person", "Eve", "--names", "merge")
+    assert "Enrolled 1 photograph; 1 person new" in named
 
 
 def test_clusters_that_do_not_fit_an_enrolment_are_refused(place, door, tmp_path, says, refused):

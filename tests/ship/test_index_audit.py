@@ -145,6 +145,16 @@ def test_a_wrong_line_is_named(tmp_path, gallery, lines, message):
         audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv")
 
 
+def test_another_spelling_of_a_person_is_this_person(tmp_path, gallery):
+    answers = exact_answers(gallery, 5, True)
+    written(tmp_path, {query: [(name.upper(), score) for name, score in found] for query, found in answers.items()})
+    audit = audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv")
+    assert [rate.served for rate in audit.rates] == [rate.exact for rate in audit.rates]
+    (tmp_path / "answers.csv").write_text("query,answer,score\nmated0,person000,0.5\nmated0,PERSON000,0.5\n")
+    with pytest.raises(ValueError, match=r"answers\.csv: two answers to 'mated0' are one person in two spellings"):
+        audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv")
+
+
 def test_what_weakens_the_figures_is_said_first(tmp_path, gallery):
     written(tmp_path, exact_answers(gallery, 1, True))
     known = PROBES.names == "mated0"

@@ -116,6 +116,17 @@ def form_of(*rules: Names | None) -> Callable[[str], str]:
     return str if set(rules) == {"exact"} else folded
 
 
+def as_known(names: Iterable[str], known: Iterable[str], how: Names | None) -> dict[str, str]:
+    """Each name as the known people spell it; only `merge` takes another spelling of one of them as this person.
+
+    >>> as_known(["ann lee", "Bo"], ["Ann Lee", "Carl"], "merge")
+    {'ann lee': 'Ann Lee', 'Bo': 'Bo'}
+    """
+    people = dict.fromkeys(known)
+    spelled = dict(zip(_all_folded([*people]), people, strict=True)) if how == "merge" else {}
+    return {name: name if name in people else spelled.get(folded(name), name) for name in names}
+
+
 def is_missing(name: str) -> bool:
     """Whether a text stands for a missing name.
 

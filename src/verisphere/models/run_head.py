@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
-from verisphere.files.json_values import shown
+from verisphere.base.identity import as_known
+from verisphere.base.vocabulary import NO_CLASS
+from verisphere.base.words import Names
 from verisphere.files.packaged_recipes import packaged_recipes
 from verisphere.models.checkpoint import Checkpoint, read_checkpoint
 from verisphere.models.folder import is_model_folder
@@ -24,17 +26,28 @@ class RunHead:
     people: tuple[str, ...]
     centers: Float[Tensor, "classes subcenters dim"]
 
-    def check_people(self, people: Sequence[str], data: str) -> None:
-        """Refuse data of other people, which are sorted, than the classes."""
-        if tuple(people) == self.people:
-            return
+    def classes(
+        self, people: Sequence[str], labels: Int64[np.ndarray, " rows"], data: str, how: Names | None
+    ) -> Int64[np.ndarray, " rows"]:
+        """The classes of labels, which are positions among the people of data; refused if these are others.
+
+        Under `merge` a person is known in another spelling.
+        """
+        spelled, number = as_known(people, self.people, how), {name: place for place, name in enumerate(self.people)}
+        if sorted(spelled.values()) == sorted(self.people):
+            return np.array([*(number[spelled[name]] for name in people), NO_CLASS], np.int64)[labels]
         ours, theirs = set(self.people), set(people)
         only = [(min(theirs - ours), "only in the data")] if theirs - ours else []
         only += [(min(ours - theirs), "only in the run")] if ours - theirs else []
-        named = " and ".join(f"{shown(name, 100)} is {where}" for name, where in only)
+        named = " and ".join(f"{name[:100]!a} is {where}" for name, where in only)
+        alike = sorted(as_known(people, self.people, "merge").values()) == sorted(self.people)
         raise ValueError(
             f"{data}: {len(people):,} people, and {self.checkpoint.path} was trained on {len(self.people):,}: {named}; "
-            "the data must be those that the run was trained on"
+            + (
+                "--names merge takes names that are equal but for case, blanks or Unicode form as one person (names)"
+                if alike
+                else "the data must be those that the run was trained on"
+            )
         )
 
     def cosines(

@@ -14,6 +14,7 @@ import verisphere.study.clean.from_run as from_run
 import verisphere.study.clean.nearest_class as nearest_class
 from processes import run as run_processes
 from tiny_cleaning import DEGREES, TO_DOMINANT, Angles, angles_run
+from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import Origin
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.models.checkpoint import read_checkpoint
@@ -202,6 +203,21 @@ def test_an_embeddings_file_of_the_network_gives_the_same(made: Path, tmp_path: 
     write_embeddings(tmp_path / "few.npz", rows.take(np.arange(5)))
     with pytest.raises(ValueError, match=r"few.npz: 1 people, .* on 2: 'Ben' is only in the run"):
         found_by_centers(made, tmp_path / "few.npz", trust=True)
+
+
+def test_people_in_another_spelling_are_the_classes_where_names_are_merged(made: Path, tmp_path: Path):
+    other = angles_run(tmp_path / "other", ["Ben", "ann"])
+    with pytest.raises(
+        ValueError, match=r"'Ann' is only in the data and 'ann' is only in the run; --names merge takes"
+    ):
+        cleaned(other)
+    with names_taken("merge"):
+        found = cleaned(other)
+    assert found.people == ("Ben", "ann")
+    assert found.sub.labels.tolist() == [1 - label if label >= 0 else label for label in cleaned(made).sub.labels]
+    for names in (["Ann", "E\u0301va"], ["Ann", "Dan"]):
+        with pytest.raises(ValueError, match=r"'Ben' is only in the data and '(E.u0301va|Dan)' .*; the data must be"):
+            cleaned(angles_run(tmp_path / names[1], names))
 
 
 def test_bad_input_is_named(made: Path, tmp_path: Path):

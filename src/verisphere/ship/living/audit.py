@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from verisphere.base.identity import folded
+from verisphere.base.identity import as_known, folded
 from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import printable
 from verisphere.base.words import counted
@@ -103,7 +103,13 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     given = _answers(answers, set(everything.names.tolist()))
     given = {name: found for name, found in given.items() if name in set(names)}
     said = {name for found in given.values() for name, _ in found}
-    labels = max((owners, photographs), key=lambda names: len(said.intersection(names)))
+    spelled = as_known(said, owners, "exact" if form is str else "merge")
+    labels = max((owners, photographs), key=lambda names: len({*said, *spelled.values()}.intersection(names)))
+    if labels is owners:
+        given = {name: [(spelled[answer], score) for answer, score in found] for name, found in given.items()}
+        said = {*spelled.values()}
+        if twice := sorted(name for name, found in given.items() if len({who for who, _ in found}) < len(found)):
+            raise ValueError(f"{answers}: two answers to {shown(twice[0])} are one person in two spellings")
     members: dict[str, list[int]] = {}
     for row, label in enumerate(labels):
         members.setdefault(label, []).append(row)

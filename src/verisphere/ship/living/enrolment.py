@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from verisphere.base.identity import names_taken
+from verisphere.base.identity import as_known, decided, names_taken
 from verisphere.base.provenance import check_recorded
 from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.base.words import counted
@@ -50,8 +50,8 @@ def new_rows(
     Of a folder of clusters these are the faces that are confirmed, or those of one cluster, under the name of a person.
     """
     rows = read_known_people(path) if clusters is None else _clustered(path, clusters, cluster, person)
-    gallery.promise.check_origin(path, rows.origin)
     check_recorded(path, rows.origin, accept_unrecorded)
+    gallery.promise.check_origin(path, rows.origin)
     return NewPhotographs.of(rows)
 
 
@@ -67,6 +67,7 @@ def _clustered(path: Path, folder: Path, cluster: str | None, person: str | None
         )
     people, owners = read_people(folder, faces.names.tolist())
     if cluster is not None and person is not None:
+        cluster = as_known([cluster], people.values(), decided())[cluster]
         owners = {name: person for name, written in people.items() if written and written == cluster}
     if not owners:
         nobody = "nobody is confirmed there" if cluster is None else f"there is no cluster {shown(cluster)}"

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float32, Int64
 
 from verisphere.base.collectives import on_every_rank, on_first_rank
+from verisphere.base.identity import decided
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NO_CLASS, NOBODY, Origin, Progress, printable, quietly
 from verisphere.base.work import Arrays, ranges, results, working
@@ -53,7 +54,9 @@ def found_in_run(
     from there, and gives the same bits as an uninterrupted one. The ranks of a joined group share the work, and each
     returns the whole result; all ranks must see the same files.
     """
-    head = on_every_rank(lambda: _head_for(run, faces))
+    head = on_every_rank(lambda: open_head(run, WITHOUT_HEAD))
+    how = decided(faces.names_rule)
+    labels = on_every_rank(lambda: head.classes(faces.people, faces.labels.numpy(), "the data", how))
     model = on_every_rank(lambda: open_model(head.checkpoint.path, device, trust))
     about = {
         "checkpoint": head.checkpoint.sha256,
@@ -66,7 +69,6 @@ def found_in_run(
     with temporary as own:
         files = WorkFolder(Path(on_first_rank(lambda: own)), anew=True)
         blocks = ranges(len(faces), BATCHES * batch_size)
-        labels = faces.labels.numpy()
         with working(files):
             cosines = _cosines(head, model, faces, blocks, about, labels, batch_size, workers, rank_1, progress)
             sub = sub_classes(cosines, labels, len(head.people))
@@ -101,7 +103,7 @@ def found_by_centers(
     identities = coded(map(str, rows.identities))
     people, labels = labels_of(identities)
     _check_network(head, open_model(head.checkpoint.path, _CPU, trust), rows)
-    head.check_people(people, str(embeddings))
+    labels = head.classes(people, labels, str(embeddings), decided(rows.source.names_rule))
     cosines = np.concatenate(
         [head.cosines(portion, labels[place]) for place, portion in _portions(rows, "reading", progress)]
     )
@@ -132,12 +134,6 @@ def labels_of(identities: Sequence[str]) -> tuple[tuple[str, ...], Int64[np.ndar
     people = tuple(sorted({*column.present()} - {NOBODY}))
     number = {person: label for label, person in enumerate(people)}
     return people, np.array([number.get(value, NO_CLASS) for value in column.values], np.int64)[column.codes]
-
-
-def _head_for(run: Path, faces: Faces) -> RunHead:
-    head = open_head(run, WITHOUT_HEAD)
-    head.check_people(faces.people, "the data")
-    return head
 
 
 def _method(run: Path, head: RunHead) -> str:

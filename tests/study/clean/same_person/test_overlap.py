@@ -101,6 +101,18 @@ def test_by_embedding_centers_and_single_images(tmp_path: Path):
     assert overlap.unseen == (2, 0)
 
 
+def test_each_spelling_of_a_person_whom_the_embeddings_merge_is_found(tmp_path: Path):
+    rows = {"1": ("Ann", 0), "2": ("Ann", 2), "3": ("Ben", 90), "4": ("ann", 4)}
+    with names_taken("merge"):
+        in_plane(tmp_path / "train.npz", rows)
+    train = text(tmp_path / "train.csv", "name,identity", *(f"{name},{person}" for name, (person, _) in rows.items()))
+    test = in_plane(tmp_path / "test.npz", {"a": ("Maria", 3), "b": ("Cy", 270)})
+    with names_taken("exact"):  # as `clean overlap` does
+        overlap = find_overlap(open_people(train), open_people(test), embeddings=(tmp_path / "train.npz", test))
+    assert found(overlap) == [("Ann", "Maria", "center", "", True), ("ann", "Maria", "center", "", True)]
+    assert overlap.unseen == (0, 0)
+
+
 def test_a_match_by_name_states_the_score_of_the_centers(tmp_path: Path):
     train = in_plane(tmp_path / "train.npz", {"1": ("Ann", 0), "2": ("Ben", 90)})
     test = in_plane(tmp_path / "test.npz", {"1": ("ANN", 60)})

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor
 
+from verisphere.base.identity import as_known, decided
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
 from verisphere.base.words import Names
 from verisphere.base.work import Arrays, ranges, results
@@ -284,7 +285,8 @@ def merged_labels(labels: LabelList, pairs: Sequence[tuple[str, str]]) -> LabelL
     identities, sizes = np.unique(np.array(labels.identities), return_counts=True)
     counts = dict(zip(identities.tolist(), sizes.tolist(), strict=True))
     counts.pop(NOBODY, None)
-    becomes = merged_identities(counts, pairs)
+    spelled = as_known({name for pair in pairs for name in pair}, counts, decided())
+    becomes = merged_identities(counts, [(spelled[one], spelled[other]) for one, other in pairs])
     merged = tuple(becomes.get(identity, identity) for identity in labels.identities)
     truth = labels.true_identities
     return LabelList(

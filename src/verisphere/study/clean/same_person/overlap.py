@@ -1,6 +1,7 @@
 """People of a training set who are also in a test set, by name, id and embedding; and the training set without them."""
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,7 +12,8 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor
 
-from verisphere.base.provenance import check_one_way
+from verisphere.base.identity import as_known
+from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
 from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import note_crowds
@@ -297,8 +299,11 @@ def _by_embedding(
     """The matches with the scores of their centers, further matches, and the number of people without an embedding."""
     ours, theirs = (open_rows(path, ("names", "identities")) for path in paths)
     hint = "scores compare embeddings of one model, made in one way"
-    check_one_way(f"{paths[0]} was", ours.source.origin, paths[1], theirs.source.origin, hint)
-    centers = class_centers(ours, progress, people=train.identities)
+    check_same_origin(f"{paths[0]} was", ours.source.origin, paths[1], theirs.source.origin, hint)
+    assert ours.identities is not None
+    known = dict.fromkeys(ours.identities.tolist())
+    spelled = as_known(train.identities, known, ours.source.names_rule)
+    centers = class_centers(ours, progress, people=tuple(dict.fromkeys(spelled.values())))
     units: list[Float32[Tensor, "rows dim"]] = []
     assert theirs.identities is not None
     meant = {*test.identities, NOBODY}
@@ -307,7 +312,7 @@ def _by_embedding(
         units += [unit_rows(rows) for _, rows in progress(theirs.portions(), "reading embeddings", theirs.steps)]
     else:
         others = class_centers(theirs, progress, units.append, test.identities)
-    matches_found = _with_score(before, centers, others)
+    matches_found = list[Match]()
     if others is not None:
         near = near_pairs(centers.units, threshold, others=others.units, progress=progress)
         for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.score.tolist(), strict=True):
@@ -322,19 +327,28 @@ def _by_embedding(
         if (person, other) not in seen:  # the nearest image comes first
             seen.add((person, other))
             matches_found.append(Match(person, other, "image", "", person, str(theirs.names[row]), value, True))
-    with_embedding = len(centers.people), 0 if others is None else len(others.people)
+    written = defaultdict[str, list[str]](list)  # the spellings in the list of each person of the embeddings
+    for name, person in spelled.items():
+        written[person].append(name)
+    matches_found = _with_score(before, centers, others, spelled) + [
+        replace(match, identity=name, name=name) for match in matches_found for name in written[match.identity]
+    ]
+    with_embedding = sum(len(written[person]) for person in centers.people), 0 if others is None else len(others.people)
     return matches_found, (len(train.identities) - with_embedding[0], len(test.identities) - with_embedding[1])
 
 
-def _with_score(matches_found: Sequence[Match], centers: Centers, others: Centers | None) -> list[Match]:
-    """The matches, with the score of the two centers if both people have embeddings."""
+def _with_score(
+    matches_found: Sequence[Match], centers: Centers, others: Centers | None, spelled: Mapping[str, str]
+) -> list[Match]:
+    """The matches, with the score of the two centers if both people have embeddings, there spelled so."""
     if others is None:
         return list(matches_found)
     left, right = ({person: row for row, person in enumerate(side.people)} for side in (centers, others))
-    places = [place for place, match in enumerate(matches_found) if match.identity in left and match.other in right]
+    ours = [spelled[match.identity] for match in matches_found]
+    places = [place for place, match in enumerate(matches_found) if ours[place] in left and match.other in right]
     scores = pair_scores(
         centers.units,
-        torch.tensor([left[matches_found[place].identity] for place in places], dtype=torch.int64),
+        torch.tensor([left[ours[place]] for place in places], dtype=torch.int64),
         torch.tensor([right[matches_found[place].other] for place in places], dtype=torch.int64),
         others.units,
     )
