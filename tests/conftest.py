@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import jaxtyping
 import pytest
 import torch
 from jaxtyping import install_import_hook
@@ -56,6 +57,12 @@ def pytest_runtest_teardown() -> None:
     for number, handler in _SIGNALS.items():
         if signal.getsignal(number) is not handler:
             signal.signal(number, handler)
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No types are checked: a full run would refuse a wrong argument first, in words of its own."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 @pytest.fixture(scope="session")

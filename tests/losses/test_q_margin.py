@@ -3,7 +3,6 @@
 import copy
 import math
 
-import jaxtyping
 import pytest
 import torch
 from torch.autograd import gradcheck
@@ -394,8 +393,7 @@ def test_a_sample_of_the_classes_costs_at_most_what_all_cost():
         ({"scale": 0.0}, "scale is 0.0"),
     ],
 )
-def test_refusals(arguments, said, monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a full run would refuse the unknown word first
+def test_refusals(arguments, said, unchecked):
     with pytest.raises(ValueError, match=said):
         QMargin(**arguments)
 

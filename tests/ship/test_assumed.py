@@ -57,7 +57,7 @@ def people_of(path):
 
 
 def test_the_threshold_is_near_the_truth_and_stricter_under_a_wider_cap(embeddings):
-    one, two, five = (calibrate(embeddings, ["1e-3"], "capped", cap=cap).threshold for cap in (1.2, 2, 5))
+    one, two, five = (calibrate(embeddings, ["1e-3"], "capped", cap=cap).threshold for cap in (1.2, 2.0, 5.0))
     assert one < two < five
     assert calibrate(embeddings, ["1e-3"], "convention").threshold < one
 
@@ -70,7 +70,7 @@ def test_an_earlier_file_without_assumptions_is_read_and_written_as_before(embed
 
 
 def test_an_altered_assumption_is_refused(embeddings, tmp_path):
-    calibrate(embeddings, ["1e-3"], "capped", cap=2).write_json(tmp_path / "c.json")
+    calibrate(embeddings, ["1e-3"], "capped", cap=2.0).write_json(tmp_path / "c.json")
     document = json.loads((tmp_path / "c.json").read_text())
     document["thresholds"][0]["assumption"]["cap"] = 1.1
     (tmp_path / "altered.json").write_text(json.dumps(document))
@@ -78,19 +78,19 @@ def test_an_altered_assumption_is_refused(embeddings, tmp_path):
         read_calibration(tmp_path / "altered.json")
 
 
-def test_what_does_not_fit_together_is_refused(embeddings, tmp_path):
+def test_what_does_not_fit_together_is_refused(embeddings, tmp_path, unchecked):
     with pytest.raises(ValueError, match="guarantee 'capped' takes a cap, such as --cap 2"):
         calibrate(embeddings, ["1e-3"], "capped")
     with pytest.raises(ValueError, match="a cap is for guarantee 'capped', not for 'confident'"):
-        calibrate(embeddings, ["1e-1"], "confident", cap=2)
+        calibrate(embeddings, ["1e-1"], "confident", cap=2.0)
     with pytest.raises(ValueError, match=r"no review .* 'capped' takes all pairs of all people"):
-        calibrate(embeddings, ["1e-3"], "capped", cap=2, unfound=1)
+        calibrate(embeddings, ["1e-3"], "capped", cap=2.0, unfound=1)
     scores = tmp_path / "scores.csv"
     scores.write_text("score,label\n" + "".join(f"{place / 100},{place % 2}\n" for place in range(100)))
     with pytest.raises(ValueError, match="guarantee 'tail' chooses pairs of people, and a scores file does not say"):
         calibrate(scores, ["1e-1"], "tail", independent=True)
     with pytest.raises(TypeError, match="cap, factor, frr, fold and probability are for two photographs"):
-        verisphere.calibrate(rows_of(embeddings), people_of(embeddings), gallery=_gallery(), cap=2)
+        verisphere.calibrate(rows_of(embeddings), people_of(embeddings), gallery=_gallery(), cap=2.0)
 
 
 def _gallery():
@@ -98,7 +98,7 @@ def _gallery():
 
 
 def test_the_choice_of_images_follows_the_seed(embeddings):
-    first, second = (calibrate(embeddings, ["1e-3"], "capped", cap=2, seed=seed).thresholds[0] for seed in (0, 1))
+    first, second = (calibrate(embeddings, ["1e-3"], "capped", cap=2.0, seed=seed).thresholds[0] for seed in (0, 1))
     assert first.threshold != second.threshold
     assert (
         replace(first, seed=1, threshold=second.threshold, assumption=second.assumption, genuine=second.genuine)
@@ -113,12 +113,12 @@ def test_worst_group_needs_domains_and_ships_like_the_others(embeddings, tmp_pat
     with pytest.raises(ValueError, match="a factor is for guarantee 'worst-group', not for 'confident'"):
         calibrate(tmp_path / "scores.csv", ["0.1"], independent=True, factor=2.0)
     with pytest.raises(ValueError, match="a factor is for guarantee 'worst-group', not for 'confident'"):
-        calibrate(embeddings, ["1e-1"], factor=2)
+        calibrate(embeddings, ["1e-1"], factor=2.0)
     rows, people = rows_of(embeddings), people_of(embeddings)
     domains = np.where(people.astype(int) % 2 == 0, "even", "odd")
     path = tmp_path / "domains.npz"
     write_embeddings(path, verisphere.Embeddings(rows, identities=people, domains=domains))
-    found = calibrate(path, ["1e-1"], "worst-group", factor=2)
+    found = calibrate(path, ["1e-1"], "worst-group", factor=2.0)
     found.write_json(tmp_path / "c.json")
     assert read_calibration(tmp_path / "c.json") == found
     assert [(one.name, one.people) for one in found.thresholds[0].domains] == [("even", 160), ("odd", 160), ("", 320)]
@@ -129,7 +129,7 @@ def test_worst_group_needs_domains_and_ships_like_the_others(embeddings, tmp_pat
     with pytest.raises(TypeError, match="domains belong to the set: give Embeddings"):
         verisphere.calibrate(rows, people, far="1e-1", guarantee="worst-group", domains=domains)
     assert verisphere.calibrate(
-        verisphere.Embeddings(rows, identities=people, domains=domains), far="1e-1", guarantee="worst-group", factor=2
+        verisphere.Embeddings(rows, identities=people, domains=domains), far="1e-1", guarantee="worst-group", factor=2.0
     ).threshold == pytest.approx(found.threshold)
 
 

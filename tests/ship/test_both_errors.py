@@ -80,7 +80,7 @@ def test_without_an_frr_a_file_has_the_form_of_earlier_versions(calibrated_on, t
     assert "unsure" not in document["checks"][0]
 
 
-def test_what_no_frr_can_be_promised_for_is_refused(calibrated_on, tmp_path):
+def test_what_no_frr_can_be_promised_for_is_refused(calibrated_on, tmp_path, unchecked):
     path = calibrated_on[0]
     for options, said in (
         ({"frr": "0"}, r"a guarantee needs an FRR of at least 1e-12 and below 1, got '0'"),

@@ -596,7 +596,7 @@ def test_a_far_within_a_domain_is_judged_by_what_is_promised_there(tmp_path: Pat
 
     own = saved(tmp_path, "own.npz", crowd(400, 0.0))
     kept, broken = saved(tmp_path, "kept.npz", crowd(400, 0.35)), saved(tmp_path, "broken.npz", crowd(400, 1.5))
-    found = calibrate(own, ["0.1"], "worst-group", factor=3, checks=[kept, broken], replicates=50)
+    found = calibrate(own, ["0.1"], "worst-group", factor=3.0, checks=[kept, broken], replicates=50)
     within = found.thresholds[0].domains
     assert found.checks[1].points[0].far < 0.1 < found.checks[1].domains["near"][0].far_lower_95
     assert not list(found.checks[1].over_target(0, within))

@@ -485,7 +485,7 @@ def test_python_refuses_what_belongs_to_another_threshold_or_cohort(files):
 
 
 @pytest.mark.parametrize("argument", ["gallery", "cohort", "probes"])
-def test_python_says_which_set_is_no_embeddings(files, argument):
+def test_python_says_which_set_is_no_embeddings(files, argument, unchecked):
     sets = {"gallery": read_embeddings(files / "gallery.npz"), "fpir": "0.1"}
     strangers = read_embeddings(files / "strangers.npz")
     for value, kind in ((sets["gallery"].embeddings, "ndarray"), ("e.npz", "str")):
@@ -510,7 +510,7 @@ def test_python_says_which_set_is_no_embeddings(files, argument):
         ({"guarantee": "capped"}, "guarantee of a gallery is 'capped'; allowed are confident, expected"),
     ],
 )
-def test_python_names_a_wrong_argument(files, options, words):
+def test_python_names_a_wrong_argument(files, options, words, unchecked):
     strangers, gallery = read_embeddings(files / "strangers.npz"), read_embeddings(files / "gallery.npz")
     with pytest.raises((TypeError, ValueError), match=f"^{words}"):
         verisphere.calibrate(strangers, gallery=gallery, **options)

@@ -206,7 +206,14 @@ def test_rows_of_unrecorded_pixels_are_still_said_to_be_so_across_a_bridge(tmp_p
     )
     done = migrate(gallery, model, strangers(replace(STRANGE, origin=their)), bridge, accepted=accepted)
     assert ("which did not record the pixels" in done.text()) == bool(unrecorded)
-    about = gallery.threshold, False, aligned_faces(model), gallery.path, gallery.origin, *gallery.promise.enrolled
+    about = (
+        gallery.threshold,
+        False,
+        aligned_faces(model.backbone.input_size),
+        gallery.path,
+        gallery.origin,
+        *gallery.promise.enrolled,
+    )
     assert ("which did not record the pixels" in " ".join(notes_on_model(model, *about))) == bool(unrecorded)
 
 

@@ -51,7 +51,9 @@ def test_cosines_in_a_narrow_range_are_told_apart():
     order = np.argsort(every)
     of_kind = np.repeat([1 / len(genuine), 1 / len(impostor)], [len(genuine), len(impostor)])[order]
     is_genuine = (np.arange(len(every)) < len(genuine))[order]
-    exact = WeighedScores(every[order], of_kind * is_genuine, of_kind * ~is_genuine).fitted(PEOPLE, PEOPLE // 2)
+    exact = WeighedScores(every[order].astype(np.float64), of_kind * is_genuine, of_kind * ~is_genuine).fitted(
+        PEOPLE, PEOPLE // 2
+    )
     found = probability_of(replace(apart, embeddings=rows.astype(np.float32)))
     assert impostor.min() > 0.99
     assert found.cllr == pytest.approx(exact.cllr, abs=0.02)
@@ -79,10 +81,13 @@ def test_each_person_counts_once_and_every_two_by_one_image_of_each():
         order = np.argsort(every)
         genuine = np.concatenate([1 / of_person / 10, np.zeros(len(others))])[order]
         impostor = np.concatenate([np.zeros(same.sum()), np.full(len(others), 1 / len(others))])[order]
-        slopes.append(WeighedScores(every[order], genuine, impostor).fitted(10, 60).slope)
+        slopes.append(WeighedScores(every[order].astype(np.float64), genuine, impostor).fitted(10, 60).slope)
     assert min(slopes) - 0.2 < found.slope < max(slopes) + 0.2
     unweighted = np.concatenate([np.full(same.sum(), 1 / same.sum()), np.zeros(len(others))])[order]
-    assert abs(WeighedScores(every[order], unweighted, impostor).fitted(10, 60).slope - found.slope) > 0.5
+    assert (
+        abs(WeighedScores(every[order].astype(np.float64), unweighted, impostor).fitted(10, 60).slope - found.slope)
+        > 0.5
+    )
 
 
 def test_it_is_written_and_read_and_absent_where_it_was_not_asked_for(tmp_path):

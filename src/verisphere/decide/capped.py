@@ -34,7 +34,6 @@ from numbers import Real
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from verisphere.decide.bootstrap import PairScores
@@ -205,7 +204,9 @@ def _degrees(people: Int64[np.ndarray, "pairs 2"], count: int) -> Int64[np.ndarr
     return np.stack([degrees, np.bincount(own, degrees[other] - 1, count).astype(np.int64)])
 
 
-def _cap(sharing: ArrayLike, accepted: ArrayLike, people: int) -> Float64[np.ndarray, "..."]:
+def _cap(
+    sharing: int | Int64[np.ndarray, " people"], accepted: int | Int64[np.ndarray, " people"], people: int
+) -> Float64[np.ndarray, "..."]:
     """The mean of p^2, without bias, over the square of the FAR, which is that of everybody or of each without one."""
     moment = np.asarray(sharing) / (people * (people - 1) * (people - 2))
     return np.asarray(moment / (np.asarray(accepted) / (people * (people - 1) / 2)) ** 2)

@@ -4,7 +4,7 @@ import heapq
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 from jaxtyping import Int, Int64, UInt8
@@ -36,10 +36,10 @@ class Column(Sequence[str]):
         """The column of the texts at these positions."""
 
     @overload
-    def __getitem__(self, index: int) -> str: ...
+    def __getitem__(self, index: SupportsIndex) -> str: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+    def __getitem__(self, index: SupportsIndex | slice) -> str | tuple[str, ...]:
         if isinstance(index, slice):
             return tuple(self.take(range(*index.indices(len(self)))))
         place = range(len(self))[index]

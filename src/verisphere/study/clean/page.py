@@ -31,7 +31,7 @@ PER_IDENTITY = 2  # images of one identity among them, at most
 _LOOKED_AT = 100_000  # images from which a sheet is chosen in order, so that one identity does not fill it
 _LONGEST = 60  # letters of a name below an image; the text for screen readers has all letters
 
-_Samples = Int64[np.ndarray, " shown"]
+_Samples = Int64[np.ndarray, "..."]
 
 
 def images_text(count: int) -> str:
