@@ -238,6 +238,8 @@ def test_one_model_needs_no_bridge(tmp_path: Path):
             make_bridge(*saved(tmp_path, *sides), "1e-1")
     unknown = saved(tmp_path, replace(old, origin=None), replace(new, origin=None))
     assert make_bridge(*unknown, "1e-1").old is None
+    adopted = saved(tmp_path, old, replace(new, origin=replace(OLD, preprocessing=None)))
+    assert make_bridge(*adopted, "1e-1", accepted=Accepted(unrecorded_pixels=True)).new is not None, "pixels may differ"
 
 
 def test_rows_of_other_photographs_give_no_bridge():
