@@ -280,18 +280,20 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
     attacks = [row for row in figures.rows if row.source in _FROM]
     steps = figures.settings.get("steps")
     said = [f"{known[0].upper()}{known[1:]}."] if (known := figures.of_training()) else []
-    if found := [_found(row) for row in attacks if row.worked]:
-        real = [row.points[-1].tar for row in figures.rows if row.source == "photographs" and row.points]
+    worked = [row for row in attacks if row.worked]
+    for place, asked in enumerate(figures.rows[-1].points if worked else ()):
+        real = [row.points[place].tar for row in figures.rows if row.source == "photographs" and row.points]
         photographs = f"; of photographs {number(real[0], 3)}" if real else ""
         said.append(
             f"Faces recovered from it (steps: {steps}) were taken for their people by a second model "
-            f"({plain(figures.judge)}), at its threshold for FAR {figures.rows[-1].points[-1].far_target}: "
-            f"{', '.join(found)}{photographs}."
+            f"({plain(figures.judge)}), at its threshold for FAR {asked.far_target}: "
+            f"{', '.join(_found(row, place) for row in worked)}{photographs}."
         )
     if figures.judge_sha256 is None:
         said.append(f"The second model {UNTRAINED}.")
-    if any(row.points[-1].below_resolution for row in figures.rows if row.points):
-        said.append(f"So few pairs of two people do not resolve FAR {figures.rows[-1].points[-1].far_target}.")
+    low = dict.fromkeys(point.far_target for row in figures.rows for point in row.points if point.below_resolution)
+    if low:
+        said.append(f"So few pairs of two people do not resolve FAR {' and '.join(low)}.")
     if no_proof := figures.no_proof():
         said.append(f"{no_proof[0].upper()}{no_proof[1:]}. (Settings: {_settings(figures.settings)}.)")
     said += [
@@ -302,8 +304,8 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
     ]
     said += [
         f"Without this network, embeddings that it made are translated to the second model: of people whom the thief "
-        f"does not know {number(row.points[-1].tar, 3)} match at FAR {row.points[-1].far_target}, by photographs of "
-        f"{row.known:,} others."
+        f"does not know {' and '.join(f'{number(one.tar, 3)} match at FAR {one.far_target}' for one in row.points)}, "
+        f"by photographs of {row.known:,} others."
         for row in figures.rows
         if row.source == "bridge"
     ]
@@ -325,18 +327,17 @@ def _settings(settings: Mapping[str, object]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in settings.items() if name != "seed")
 
 
-def _found(row: LeakRow) -> str:
-    """How many faces of an attack that worked were accepted, at the last FAR, and what it reached."""
-    point = row.points[-1]
+def _found(row: LeakRow, place: int) -> str:
+    """How many faces of an attack that worked were accepted, at one of the FARs, and what it reached."""
+    point = row.points[place]
     text = (
         f"from {_FROM[row.source]} {point.genuine_accepted} of {point.genuine_total} "
         f"(95 % {number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)}; the attack worked: they have "
         f"{_reached(row)})"
     )
     if row.strangers:
-        text += (
-            f", where photographs of strangers that are chosen in the same way have {number(row.strangers[-1].tar, 3)}"
-        )
+        chance = number(row.strangers[place].tar, 3)
+        text += f", where photographs of strangers that are chosen in the same way have {chance}"
     return text
 
 

@@ -228,6 +228,20 @@ def test_an_attack_that_failed_makes_no_claim(tested: Path, tmp_path: Path, reac
     assert any("raise --steps" in row for row in rows) == (reached == 0.4)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_card_says_at_each_far_how_many_faces_were_recognised(tested: Path, tmp_path: Path, order: int):
+    figures = read_leak(tested / "leak.json")
+    impostor = [place / 1000 for place in range(1000)]
+    points = [operating_point([0.85] * 12 + [-1.0] * 8, impostor, far) for far in ("0.3", "0.01")][::order]
+    rows = tuple(replace(row, points=tuple(points), strangers=tuple(points)) for row in figures.rows)
+    figures = replace(figures, rows=tuple(map(with_reached(0.6), rows)))
+    (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
+    (card,) = leak_section(tmp_path, "leak.json")
+    for far, accepted in (("0.3", 12), ("0.01", 0)):
+        at = card.partition(f"at its threshold for FAR {far}: ")[2].partition("Faces recovered")[0]
+        assert f"{accepted} of 20" in at
+
+
 @pytest.mark.parametrize(("reached", "worked"), [(0.9, True), (0.44, True), (0.42, False), (-0.02, False)])
 def test_the_judge_decides_only_of_faces_that_came_half_the_way(reached: float, worked: bool):
     """After a single step, faces of noise can be alike for the judge too."""

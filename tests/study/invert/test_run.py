@@ -92,6 +92,19 @@ def test_a_closed_set(tiny: Path, tmp_path: Path):
     assert "without photographs" not in (tmp_path / "alone" / "index.html").read_text()
 
 
+def test_photographs_of_another_template_are_refused_for_model_and_judge(tiny: Path, monkeypatch: pytest.MonkeyPatch):
+    run, judge = tiny / "run", tiny / "judge.yaml"
+    asked = InversionSettings(run, SHORT, trust=True, faces=tiny / "others.yaml", count=2, judge=judge)
+    drawn = open_faces(tiny / "others.yaml", None, (48, 48), False)
+    aligned = replace(drawn.source, drawn=None, alignment="mine by MTCNN")
+    monkeypatch.setattr(type(drawn), "source", aligned)
+    for path, who in ((run, "the model"), (judge, "the judge")):
+        models = {one: open_model(one, CPU, True) for one in (run, judge)}
+        models[path] = replace(models[path], template="own")
+        with pytest.raises(ValueError, match=f"its faces are aligned to mine, but {who} takes own; align them to that"):
+            prepare(asked, CPU, opened=models)
+
+
 def test_stored_embeddings(tiny: Path, tmp_path: Path):
     embed_faces(tiny / "run", tiny / "others.yaml", tmp_path / "set.npz", device=CPU, trust=True)
     asked = InversionSettings(

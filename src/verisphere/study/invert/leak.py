@@ -324,8 +324,9 @@ def leak_text(figures: LeakFigures) -> str:
         f"by {figures.judge} (steps: {steps}); an attack worked if the attacked model finds its faces as similar "
         f"to their targets as two photographs of one person, or half as similar and {figures.judge} surely recognises "
         "them at one FAR; faces given to one person by the choice of the most similar count as one.\n"
-        "by chance, a face has a TAR of the FAR itself where its person was fixed before, and that of the strangers' "
-        "photographs where the most similar person was chosen"
+        "by chance, a stranger's photograph has a TAR of the FAR itself where its person was fixed before, and that of "
+        "the strangers' photographs where the most similar person was chosen; recovered faces are no photographs, and "
+        "may be alike to other people more or less often"
     )
     if any(point.below_resolution for row in figures.rows for point in (*row.points, *row.strangers)):
         told += "\na TAR with * is at a FAR below what so few pairs of two people resolve"

@@ -231,6 +231,8 @@ def prepare(
     faces = None
     if asked.faces is not None:
         faces = open_faces(asked.faces, asked.people, model.backbone.input_size, asked.trust)
+        for taken in filter(None, (model, judge)):
+            faces.source.check_template(taken.template, asked.faces, "the judge" if taken is judge else "the model")
         warn_if_unaligned(faces)
     if asked.directions:
         parts = _toward_directions(asked, model, faces)
