@@ -113,6 +113,24 @@ def test_each_spelling_of_a_person_whom_the_embeddings_merge_is_found(tmp_path: 
     assert overlap.unseen == (0, 0)
 
 
+def test_people_who_are_written_otherwise_in_their_embeddings_are_found_where_these_merge(tmp_path: Path, caplog):
+    train = in_plane(tmp_path / "train.npz", {"1": ("A7", 0), "2": ("B8", 90), "3": ("C9", 200)})
+    people = text(tmp_path / "test.txt", "ann", "Ben", "Cleo", "cleo")
+    for rule, more, found_now, unseen in (
+        ("merge", {"d": ("cleo", 203), "e": ("ANN", 2)}, "A7 ann, B8 Ben, C9 Cleo, C9 cleo", 0),
+        ("exact", {"e": ("ANN", 300)}, "B8 Ben, C9 Cleo", 2),
+    ):
+        caplog.clear()
+        with names_taken(rule):
+            rows = {"a": ("Ann", 1), "b": ("Ben", 91), "c": ("Cleo", 201), **more}
+            test = in_plane(tmp_path / f"{rule}.npz", rows)
+        with names_taken("exact"):  # as `clean overlap` does
+            overlap = find_overlap(open_people(train), open_people(people), embeddings=(train, test), threshold=0.9)
+        assert ", ".join(f"{match.identity} {match.other}" for match in overlap.matches) == found_now
+        assert overlap.unseen == (0, unseen)
+        assert ("2 people of" in caplog.text and "are written otherwise there, as" in caplog.text) == (rule == "exact")
+
+
 def test_a_match_by_name_states_the_score_of_the_centers(tmp_path: Path):
     train = in_plane(tmp_path / "train.npz", {"1": ("Ann", 0), "2": ("Ben", 90)})
     test = in_plane(tmp_path / "test.npz", {"1": ("ANN", 60)})

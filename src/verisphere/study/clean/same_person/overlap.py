@@ -1,9 +1,11 @@
 """People of a training set who are also in a test set, by name, id and embedding; and the training set without them."""
 
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +17,16 @@ from torch import Tensor
 from verisphere.base.identity import as_known
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
+from verisphere.base.words import counted
 from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import note_crowds
 from verisphere.files.image_suffixes import SUFFIXES
+from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList, read_labels, write_labels
 from verisphere.files.people_lists import read_people
 from verisphere.files.results import Result
 from verisphere.files.sharded import holds_embeddings
-from verisphere.files.streamed_rows import open_rows
+from verisphere.files.streamed_rows import StreamedRows, open_rows
 from verisphere.files.tables import csv_for_people
 from verisphere.files.text import numbered_lines
 from verisphere.images.packs.columns import coded, take
@@ -43,6 +47,7 @@ REMOVED = {
     "loose": Grade.FIRST_AND_LAST,
 }
 PRINTED = 30
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,56 +305,84 @@ def _by_embedding(
     ours, theirs = (open_rows(path, ("names", "identities")) for path in paths)
     hint = "scores compare embeddings of one model, made in one way"
     check_same_origin(f"{paths[0]} was", ours.source.origin, paths[1], theirs.source.origin, hint)
-    assert ours.identities is not None
-    known = dict.fromkeys(ours.identities.tolist())
-    spelled = as_known(train.identities, known, ours.source.names_rule)
-    centers = class_centers(ours, progress, people=tuple(dict.fromkeys(spelled.values())))
+    left, right = _spelled(train, ours), _spelled(test, theirs)
+    centers = class_centers(ours, progress, people=left.keys())
     units: list[Float32[Tensor, "rows dim"]] = []
     assert theirs.identities is not None
-    meant = {*test.identities, NOBODY}
     if set(theirs.identities.tolist()) <= {NOBODY}:  # distractors, or a verification set: images without people
         others = None
         units += [unit_rows(rows) for _, rows in progress(theirs.portions(), "reading embeddings", theirs.steps)]
     else:
-        others = class_centers(theirs, progress, units.append, test.identities)
-    matches_found = list[Match]()
+        others = class_centers(theirs, progress, units.append, right.keys())
+    of_embeddings = list[Match]()
     if others is not None:
         near = near_pairs(centers.units, threshold, others=others.units, progress=progress)
-        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.score.tolist(), strict=True):
-            person, other = centers.people[left], others.people[right]
-            matches_found.append(Match(person, other, "center", "", person, other, value, True))
+        for row, column, value in zip(near.left.tolist(), near.right.tolist(), near.score.tolist(), strict=True):
+            person, other = centers.people[row], others.people[column]
+            of_embeddings.append(Match(person, other, "center", "", person, other, value, True))
+    meant = {*right, NOBODY}
     images = np.array([identity in meant for identity in theirs.identities.tolist()], bool).nonzero()[0]
     near = near_pairs(centers.units, threshold, others=torch.cat(units)[torch.from_numpy(images)], progress=progress)
-    seen = {(match.identity, match.other) for match in matches_found if match.how == "center"}
-    for left, image, value in zip(near.left.tolist(), near.right.tolist(), near.score.tolist(), strict=True):
-        person, row = centers.people[left], int(images[image])
-        other = str(theirs.identities[row])
+    seen = {(match.identity, match.other) for match in of_embeddings}
+    for row, image, value in zip(near.left.tolist(), near.right.tolist(), near.score.tolist(), strict=True):
+        person, place = centers.people[row], int(images[image])
+        other = str(theirs.identities[place])
         if (person, other) not in seen:  # the nearest image comes first
             seen.add((person, other))
-            matches_found.append(Match(person, other, "image", "", person, str(theirs.names[row]), value, True))
-    written = defaultdict[str, list[str]](list)  # the spellings in the list of each person of the embeddings
+            of_embeddings.append(Match(person, other, "image", "", person, str(theirs.names[place]), value, True))
+    found = _with_score(before, (centers, left), (others, right))
+    for match in of_embeddings:
+        for name, other in product(left[match.identity], right.get(match.other, [match.other])):
+            image = match.other_name if match.how == "image" else other
+            found.append(replace(match, identity=name, name=name, other=other, other_name=image))
+    with_embedding = (
+        sum(len(written[person]) for person in ([] if side is None else side.people))
+        for side, written in ((centers, left), (others, right))
+    )
+    without = [len(side.identities) - known for side, known in zip((train, test), with_embedding, strict=True)]
+    return found, (without[0], without[1])
+
+
+def _spelled(side: People, rows: StreamedRows) -> dict[str, list[str]]:
+    """The people of a set by their names in its embeddings, with the spellings of each in the set.
+
+    Where the embeddings merged spellings, each is this person; else another spelling is said to have no embedding.
+    """
+    assert rows.identities is not None
+    known, written = dict.fromkeys(rows.identities.tolist()), defaultdict[str, list[str]](list)
+    spelled = as_known(side.identities, known, "merge")
+    if rows.source.names_rule != "merge":
+        other = [name for name, person in spelled.items() if name != person]
+        if other:
+            log.warning(
+                "%s: %s of %s are written otherwise there, as %s for %s, so their embeddings are not compared; spell "
+                "people alike in a set and its embeddings, or embed with --names merge",
+                *(rows.path, counted(len(other), "person"), side.path, shown(spelled[other[0]]), shown(other[0])),
+            )
+        spelled = {name: name for name in spelled}
     for name, person in spelled.items():
         written[person].append(name)
-    matches_found = _with_score(before, centers, others, spelled) + [
-        replace(match, identity=name, name=name) for match in matches_found for name in written[match.identity]
-    ]
-    with_embedding = sum(len(written[person]) for person in centers.people), 0 if others is None else len(others.people)
-    return matches_found, (len(train.identities) - with_embedding[0], len(test.identities) - with_embedding[1])
+    return dict(written)
 
 
 def _with_score(
-    matches_found: Sequence[Match], centers: Centers, others: Centers | None, spelled: Mapping[str, str]
+    matches_found: Sequence[Match],
+    ours: tuple[Centers, Mapping[str, Sequence[str]]],
+    theirs: tuple[Centers | None, Mapping[str, Sequence[str]]],
 ) -> list[Match]:
-    """The matches, with the score of the two centers if both people have embeddings, there spelled so."""
+    """The matches, with the score of the two centers if both people have embeddings, under these spellings."""
+    (centers, left), (others, right) = ours, theirs
     if others is None:
         return list(matches_found)
-    left, right = ({person: row for row, person in enumerate(side.people)} for side in (centers, others))
-    ours = [spelled[match.identity] for match in matches_found]
-    places = [place for place, match in enumerate(matches_found) if ours[place] in left and match.other in right]
+    rows, columns = (
+        {name: row for row, person in enumerate(side.people) for name in written[person]}
+        for side, written in ((centers, left), (others, right))
+    )
+    places = [place for place, match in enumerate(matches_found) if match.identity in rows and match.other in columns]
     scores = pair_scores(
         centers.units,
-        torch.tensor([left[ours[place]] for place in places], dtype=torch.int64),
-        torch.tensor([right[matches_found[place].other] for place in places], dtype=torch.int64),
+        torch.tensor([rows[matches_found[place].identity] for place in places], dtype=torch.int64),
+        torch.tensor([columns[matches_found[place].other] for place in places], dtype=torch.int64),
         others.units,
     )
     score_at = dict(zip(places, scores.clamp(max=1.0).tolist(), strict=True))
