@@ -12,10 +12,11 @@ def test_it_is_said_once_where_one_side_does_not_say_how_it_was_made(caplog):
     trust = "that both were made in one way is taken on trust"
     for _ in range(2):
         check_same_origin("a.npz was", KNOWN, "untold.npz", None, "embed anew")
-        check_same_origin("untold.npz was", None, "b.npz", KNOWN, "embed anew")
+        check_same_origin("first.npz was", None, "b.npz", KNOWN, "embed anew")
+        check_same_origin("b.npz was", replace(KNOWN, images="there"), "first.npz", None, "embed anew")
     assert caplog.messages == [
         f"untold.npz: nothing in it says how it was made, as a.npz was: {trust}",
-        f"b.npz: nothing says how untold.npz was made: {trust}",
+        f"b.npz: nothing says how first.npz was made: {trust}",
     ]
 
 
@@ -32,3 +33,12 @@ def test_whose_pixels_are_not_recorded_is_said_once_by_every_reader_of_two_thing
     caplog.clear()
     check_same_origin("older.npz was", KNOWN, "newer.npz", RECORDED, "embed anew", said=True)
     assert not caplog.messages
+
+
+def test_two_other_things_of_the_same_names_are_said_again(caplog):
+    """From Python every gallery is called the gallery."""
+    second = replace(RECORDED, model="cd" * 32)
+    for ours in (RECORDED, second):
+        check_same_origin("model was", ours, "the gallery", replace(ours, preprocessing=None), "embed anew")
+        check_same_origin("this model was", ours, "the gallery", None, "embed anew")
+    assert len(caplog.messages) == 4

@@ -124,7 +124,7 @@ def test_several_photographs_of_a_stranger_are_one_draw(files):
             "1 of its people are in .*gallery.npz too, such as 'p3'; strangers are people",
         ),
         ({"people": [*UNKNOWN[:-1], "P3"]}, "are one name but for case"),
-        ({"origin": Origin("1" * 64, False, "float32", "faces")}, "not made as|weights"),
+        ({"origin": replace(MODEL.origin(ImageSource("faces", None)), model="1" * 64)}, "not made as|weights"),
         ({"faces": np.repeat(OTHERS[:1], STRANGERS, 0)}, "implausible"),
     ],
 )
@@ -667,7 +667,9 @@ def test_a_cohort_of_fewer_than_the_nearest_is_said(files, caplog):
 
 
 def test_probes_of_another_model_are_named_not_the_gallery(files):
-    embedded(files / "probes.npz", AGAIN, NAMES[:PEOPLE], Origin("1" * 64, False, "float32", "faces"))
+    embedded(
+        files / "probes.npz", AGAIN, NAMES[:PEOPLE], replace(MODEL.origin(ImageSource("faces", None)), model="1" * 64)
+    )
     with pytest.raises(ValueError, match=r"probes\.npz: not made as .*gallery\.npz was"):
         found_in(files, probes="probes.npz")
 

@@ -293,7 +293,7 @@ def test_a_file_that_records_no_pixels_is_refused_unless_accepted(tmp_path):
     card = " ".join(gallery_section(read_gallery_calibration(file), "gallery.json"))
     assert "**Embeddings of its gallery were made by an earlier version, which did not record the pixels" in card
     note = _identified(one, older, tmp_path).text().splitlines()[0]
-    assert note.startswith("The file older.npz was made by an earlier version, which did not record the pixels")
+    assert note.startswith("The embeddings behind older.npz were made by an earlier version, which did not record the")
 
 
 def test_a_calibration_is_not_said_to_hide_how_its_own_file_was_made(tmp_path, caplog):

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -223,30 +223,36 @@ def check_same_origin(
 ) -> None:
     """Refuse to put two things together that were not made in the same way; warn where one of them does not say how.
 
-    A file that says how it was made, but not the pixels, could not be compared in these: that is warned of as well,
-    unless the caller has said so. `first` is what is known, with its verb (`a.npz was`, `model embeds`); the hint says
-    what follows, or what helps.
+    A file that says how it was made, but not the pixels, could not be compared in these: that is warned of as well.
+    Each thing is named once, and its pixels not where the caller has said so. `first` is what is known, with its verb,
+    such as `a.npz was` and `model embeds`; the hint says what follows, or what helps.
     """
-    if (ours is None) != (theirs is None):
-        _warn_of_trust(first, str(second), ours is None)
     if ours is None or theirs is None:
+        known, unknown = ours or theirs, str(second) if theirs is None else first.rpartition(" ")[0]
+        if known is not None and not _said_before(unknown, known):
+            what = (
+                f"nothing says how {first} made" if ours is None else f"nothing in it says how it was made, as {first}"
+            )
+            trust = "that both were made in one way is taken on trust"
+            log.warning("%s: %s: %s", printable(str(second)), printable(what), trust)
         return
     if differing := theirs.differences(ours, but):
         raise ValueError(f"{second}: not made as {first} ({', '.join(differing)}); {hint}")
     for named, origin in ((first, ours), (f"{second} was", theirs)):
-        if unrecorded(origin) and not said:
-            _warn_of_pixels(named)
+        if unrecorded(origin) and not said and not _said_before(named.rpartition(" ")[0], ours, theirs):
+            log.warning("%s %s", printable(named), UNRECORDED)
 
 
-@lru_cache(maxsize=1024)  # once for each
-def _warn_of_pixels(named: str) -> None:
-    log.warning("%s %s", printable(named), UNRECORDED)
+@lru_cache(maxsize=1024)
+def _sayings(unknown: str, *known: Origin) -> list[bool]:
+    return [False]
 
 
-@lru_cache(maxsize=1024)  # once for each two things
-def _warn_of_trust(first: str, second: str, is_first: bool) -> None:
-    what = f"nothing says how {first} made" if is_first else f"nothing in it says how it was made, as {first}"
-    log.warning("%s: %s: that both were made in one way is taken on trust", printable(second), printable(what))
+def _said_before(unknown: str, *known: Origin) -> bool:
+    """Whether it has been said of this name, beside these origins: from Python several things have one name."""
+    said = _sayings(unknown, *(replace(origin, images="", drawn=None) for origin in known))
+    said.append(True)
+    return said.pop(0)
 
 
 def unrecorded(*origins: Origin | None) -> bool:

@@ -389,6 +389,9 @@ def of_run(run: Path, name: str | None, template: str | None, trust_code: bool) 
         training=_training(checkpoint),
         files={WEIGHTS: FileDigest(checkpoint.sha256["backbone"], (checkpoint.path / WEIGHTS).stat().st_size)},
     )
+    trained = description.training.sources[-1].template if description.training.sources else None
+    if trained not in (None, template):
+        log.warning("%s: was trained on faces aligned to %s, and the exported model takes %s", run, trained, template)
     beside = {RECIPE: folder / RECIPE} if (folder / RECIPE).is_file() else {}
     for recipe in beside.values():
         read_settings(recipe)

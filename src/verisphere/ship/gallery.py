@@ -72,10 +72,10 @@ class StrangersInGallery:
         there = [one for one in (strangers, cohort, probes) if one is not None]
         of_gallery = gallery.path, gallery.enrolled.embeddings.shape[1], gallery.enrolled.origin
         sets = [of_gallery, *((one.name, one.dim, one.origin) for one in there)]
-        for first, second in combinations(sets, 2):  # each with each: the gallery may not record what two others do
-            check_alike(*first, *second)
         for name, _, origin in sets:
             check_recorded(name, origin, accepted.unrecorded_pixels)
+        for first, second in combinations(sets, 2):  # each with each: the gallery may not record what two others do
+            check_alike(*first, *second)
         enrolled, *spelled = same_people(
             (gallery.path, gallery.enrolled), *((one.name, one.embeddings) for one in there)
         )

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
 from verisphere.base.words import Names, check_at_least, counted
 from verisphere.decide import GalleryThreshold
@@ -293,8 +294,9 @@ class _Search:
             part = promise.calibration.part(len(opened.gallery.people), opened.gallery.digests)
             notes += [SETS_IN_GALLERY] if sets else []
             notes += [sentence(printable(part))] if part else []
+            old = unrecorded(promise.origin)  # which is noted above
             doubts = map(sentence, promise.calibration.doubts)
-            notes += [doubt for doubt in doubts if doubt not in notes]
+            notes += [doubt for doubt in doubts if doubt not in notes and not (old and UNRECORDED in doubt)]
         return cls(opened, promise.within(opened, choice.cohort), tuple(notes), note)
 
 

@@ -112,7 +112,7 @@ def notes_on_origin(model: Model, find: FindFaces, file: Path, origin: Origin | 
     """What weakens an answer because a file was made in another way than photographs are compared now."""
     if origin is None:
         return []
-    notes = [] if origin.preprocessing is not None else [f"the file {file.name} was {UNRECORDED}"]
+    notes = [] if origin.preprocessing is not None else [f"the embeddings behind {file.name} were {UNRECORDED}"]
     for own in origins_of(model, find):
         hint = f"{verb} with what this model is given now"
         what = f"{model.folder} embeds these photographs"

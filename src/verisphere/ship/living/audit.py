@@ -22,6 +22,7 @@ from verisphere.report.tables import number, table
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.top_k import best_people
 from verisphere.ship.living.gallery import LivingGallery
+from verisphere.ship.notes import on_trust, sentence
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     queries = known_people(everything, probes)
     gallery.promise.check_origin(probes, queries.origin)
     notes = first_lines([evaluated(probes, queries)]).splitlines()
+    untied = gallery.origin is None or None in gallery.promise.enrolled
+    notes += [sentence(on_trust("the gallery", "some of its rows or strangers"))] if untied else []
     if unrecorded(queries.origin, *gallery.promise.origins):
         notes.append(printable(f"{probes.name} or the gallery was {UNRECORDED}"))
     form = str if queries.names_rule == "exact" else folded

@@ -82,10 +82,12 @@ class KeptPromise:
         """How the strangers and the enrolled photographs were embedded, as far as it is known; all of them agree."""
         return tuple(origin for origin in (self.origin, *self.enrolled) if origin is not None)
 
-    def check_origin(self, file: object, origin: Origin | None, hint: str = "embed with its model") -> None:
+    def check_origin(
+        self, file: object, origin: Origin | None, hint: str = "embed with its model", said: bool = False
+    ) -> None:
         """Refuse rows that were made in another way than the strangers, or than a photograph that is enrolled."""
         for known in self.origins:
-            check_same_origin(f"{self.store.name} was", known, file, origin, hint)
+            check_same_origin(f"{self.store.name} was", known, file, origin, hint, said=said)
 
     def check_model(self, dim: int | None = None) -> None:
         """Refuse rows, of this many numbers, that are not of the gallery's model, in the transaction that takes them.
