@@ -170,6 +170,18 @@ def test_what_weakens_the_figures_is_said_first(tmp_path, gallery):
     assert lines[2].startswith("probes.npz or the gallery was made by an earlier version, which did not record the pix")
 
 
+def test_queries_whose_labels_are_moved_cannot_be_right(tmp_path, gallery):
+    person = np.repeat(np.arange(60), 3)
+    rows = np.random.default_rng(5).normal(size=(60, PROBES.embeddings.shape[1]))[person]
+    rows += 0.2 * np.random.default_rng(6).normal(size=rows.shape)
+    names = [f"q{number}" for number in range(len(person))]
+    moved = np.roll([f"person{one:03}" for one in person], 1)
+    write_embeddings(tmp_path / "probes.npz", Embeddings(rows.astype(np.float32), names, moved, origin=PROBES.origin))
+    written(tmp_path, {"q0": [("person000", 0.9)]})
+    lines = audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv").text().splitlines()
+    assert lines[0].startswith("implausible: with all labels moved by one row, TAR at FAR 0.1 rises from")
+
+
 def test_by_the_command_line(tmp_path, gallery, capsys):
     written(tmp_path, exact_answers(gallery, 1, False))
     call = ["gallery", "audit", *(str(tmp_path / name) for name in ("door", "probes.npz", "answers.csv"))]

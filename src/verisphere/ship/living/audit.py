@@ -18,6 +18,7 @@ from verisphere.files.json_values import shown
 from verisphere.files.results import Result, first_lines
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import as_number, table_rows
+from verisphere.measure.protocols.plausible import implausible_set
 from verisphere.report.tables import number, table
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.top_k import best_people
@@ -86,7 +87,7 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     store, everything = gallery.store, read_templates(probes)
     queries = known_people(everything, probes)
     gallery.promise.check_origin(probes, queries.origin)
-    notes = first_lines([evaluated(probes, queries)]).splitlines()
+    notes = first_lines([evaluated(probes, queries)], implausible_set(queries)).splitlines()
     untied = gallery.origin is None or None in gallery.promise.enrolled
     notes += [sentence(on_trust("the gallery", "some of its rows or strangers"))] if untied else []
     if unrecorded(queries.origin, *gallery.promise.origins):
