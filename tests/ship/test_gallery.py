@@ -330,7 +330,7 @@ def test_a_gallery_of_photographs_is_tied_to_its_model(files):
     probe = photo(files / "probe.png", AGAIN[2])
     assert identify(probe, files / "people", MODEL, FIND, Choice(calibration=files / "g.json")).matches[0].name == "p2"
     other = replace(MODEL, sha256="1" * 64)
-    with pytest.raises(ValueError, match=r"g\.json: not made as .*people was"):
+    with pytest.raises(ValueError, match=r"g\.json: its gallery: not made as model embeds these photographs \(weights"):
         identify(probe, files / "people", other, FIND, Choice(calibration=files / "g.json"))
 
 
@@ -602,13 +602,24 @@ def test_probes_and_a_cohort_that_do_not_say_how_they_were_made_are_refused_and_
     assert sentence(doubt) in identify(probe, files / "gallery.npz", MODEL, FIND, choice).notes
 
 
-def test_probes_of_other_pixels_than_the_exported_model_takes_are_refused(files):
-    found = found_in(files, probes="probes.npz").calibration(["0.1"])
-    assert found.probes_origin is not None
-    pixels = replace(found.probes_origin.preprocessing, mean=3.0)
-    replace(found, probes_origin=replace(found.probes_origin, preprocessing=pixels)).write_json(files / "g.json")
+@pytest.mark.parametrize("part", ["probes", "cohort"])
+def test_a_side_of_other_pixels_than_the_model_takes_is_refused_by_export_and_identify(files, part):
+    """Where neither strangers nor gallery say how they were embedded, nothing else could tell."""
+    for name in ("gallery", "strangers"):
+        rows = read_embeddings(files / f"{name}.npz")
+        write_embeddings(files / f"{name}.npz", replace(rows, origin=None))
+    own = MODEL.origin(ImageSource("faces", None))
+    other = replace(own, preprocessing=replace(own.preprocessing, mean=3.0))
+    write_embeddings(files / f"{part}.npz", replace(read_embeddings(files / f"{part}.npz"), origin=other))
+    how = {"statistic": "s" if part == "cohort" else "best", part: f"{part}.npz"}
+    found_in(files, **how).calibration(["0.1"]).write_json(files / "g.json")
     with pytest.raises(ValueError, match=r"g\.json: not made as .*mean 3 against"):
-        Results(gallery=files / "g.json").check(files, MODEL.origin(ImageSource("")), accept_unrecorded=False)
+        Results(gallery=files / "g.json").check(files, own, accept_unrecorded=False)
+    cohort = files / "cohort.npz" if part == "cohort" else None
+    choice, probe = Choice(calibration=files / "g.json", cohort=cohort), photo(files / "probe.png", AGAIN[2])
+    for answer in (identify, identify_each):
+        with pytest.raises(ValueError, match=rf"g\.json: its {part}: not made as .*mean 3 against"):
+            answer(probe, files / "gallery.npz", MODEL, FIND, choice)
 
 
 def test_where_most_photographs_name_nobody_there_is_no_nearest_person(files):

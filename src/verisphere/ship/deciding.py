@@ -7,7 +7,6 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float32
 
-from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import Origin, Progress, quietly
 from verisphere.base.words import counted, of_things, share
 from verisphere.decide import Far, GalleryThreshold, exact_rate, lower_median
@@ -213,9 +212,6 @@ class Promise:
                 raise ValueError(f"{cohort}: no calibration of a gallery asks for a cohort; omit it")
             assert not isinstance(self.threshold, GalleryThreshold)
             return ByPair(self.threshold, opened.gallery)
-        was, again = self.calibration.gallery_origin, "calibrate again"
-        if was is not None and opened.enrolled.origin is not None:  # else the notes say so
-            check_same_origin(f"{opened.path} was", opened.enrolled.origin, self.file, was, again, but=("detector",))
         refused = self.calibration.why_not(len(opened.gallery.people), opened.gallery.digests)
         if refused:
             otherwise = ", or name a --far (far=) to decide by a threshold for two photographs" if self.or_pairs else ""

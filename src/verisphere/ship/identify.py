@@ -291,6 +291,8 @@ class _Search:
             check(len(opened.gallery.people), len(opened.gallery.people) < opened.gallery.photographs)
             notes[:0] = [sentence(printable(note))] if note else []
         if promise.calibration is not None:
+            for side, known in promise.calibration.origins.items():  # what differs is refused, the rest noted elsewhere
+                notes_on_origin(model, find, Path(f"{promise.file}: its {side}"), known, "calibrate")
             part = promise.calibration.part(len(opened.gallery.people), opened.gallery.digests)
             notes += [SETS_IN_GALLERY] if sets else []
             notes += [sentence(printable(part))] if part else []
