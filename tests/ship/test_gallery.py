@@ -875,6 +875,14 @@ def test_labels_of_a_gallery_with_several_photographs_are_tested_without_probes(
     )
 
 
+def test_a_cohort_of_one_vector_is_refused_unless_accepted(files: Path):
+    rows = read_embeddings(files / "cohort.npz")
+    same = np.repeat(rows.embeddings[:1], len(rows), 0)
+    write_embeddings(files / "cohort.npz", replace(rows, embeddings=same))
+    with pytest.raises(ValueError, match=r"cohort\.npz: implausible: .*--accept-implausible"):
+        found_in(files, statistic="z", cohort="cohort.npz")
+
+
 def test_moved_labels_are_refused_by_the_names_of_both_sides_of_which_one_is_wrong(files: Path):
     first = pixels(40, 5)
     people = [f"p{number:02}" for number in range(40)]

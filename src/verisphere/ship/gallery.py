@@ -97,7 +97,8 @@ class StrangersInGallery:
             log.warning("the cohort has %s: all do, so rule %s is the same as s", smaller, statistic)
         reasons = [] if self.probes is None else _check_probes(self.probes, self.gallery, accepted.implausible)
         reasons += refuse_implausible(gallery.path, implausible_set(enrolled), accepted.implausible)
-        reasons += refuse_implausible(strangers.name, self.strangers.implausible(), accepted.implausible)
+        for one in filter(None, (self.strangers, self.cohort)):
+            reasons += refuse_implausible(one.name, one.implausible(), accepted.implausible)
         self.implausible = tuple(reasons)
         person = np.unique(self.strangers.embeddings.identities, return_inverse=True)[1].astype(np.int64)
         self.drawn = self.strangers.embeddings.take(one_probe_each(person, seed))
