@@ -17,7 +17,7 @@ from verisphere.cli.start import main
 from verisphere.decide import SortedScores, TooFewComparisonsError, disjoint_pairs, gallery_threshold
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.files.gallery_calibration import read_gallery_calibration
+from verisphere.files.gallery_calibration import UNTIED, read_gallery_calibration
 from verisphere.files.verdicts import Suspicious, Verdict, read_verdicts, verdicts_csv
 from verisphere.models.folder import Model
 from verisphere.models.gallery import Gallery
@@ -590,6 +590,7 @@ def test_probes_and_a_cohort_that_do_not_say_how_they_were_made_are_refused_and_
     assert read_gallery_calibration(files / "g.json").doubts == found.doubts
     (doubt,) = found.doubts
     assert doubt.startswith(words)
+    assert replace(found, origin=None).doubts == (UNTIED, doubt)[: 1 if trusted else 2]
     assert any(f"{doubt[1:]}.**" in line for line in gallery_section(found, "g.json"))
     own, exported = MODEL.origin(ImageSource("")), Results(gallery=files / "g.json")
     if not trusted:

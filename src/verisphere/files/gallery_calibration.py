@@ -139,17 +139,14 @@ class GalleryCalibration(Result):
     @property
     def doubts(self) -> tuple[str, ...]:
         """What weakens it because a side does not say how it was embedded, a clause each; empty where all do."""
-        if self.origin is None:
-            return (UNTIED,)
         untold = [side for side, origin in self.origins.items() if origin is None]
         old = [side for side, origin in self.origins.items() if unrecorded(origin)]
         trust = (
             f"nothing says which model made the {' and the '.join(untold)} that the threshold was found with: that it "
             "was that of the strangers is taken on trust"
         )
-        return *([trust] if untold else []), *(
-            [f"embeddings of its {' and its '.join(old)} were {UNRECORDED}"] if old else []
-        )
+        doubts = [UNTIED if self.origin is None else trust] if untold else []
+        return *doubts, *([f"embeddings of its {' and its '.join(old)} were {UNRECORDED}"] if old else [])
 
     @property
     def statistic(self) -> str:

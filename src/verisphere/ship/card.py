@@ -259,10 +259,7 @@ def gallery_section(calibration: GalleryCalibration | None, source: str) -> Iter
         f"- FPIR {found.fpir_target}: {readable(found.meaning())}; {readable(found.misses())}."
         for found in calibration.thresholds
     )
-    if calibration.origin is None:
-        yield "Nothing ties it to this model: its calibration does not say which model made the strangers' embeddings."
-    else:
-        yield from (f"**{doubt[0].upper()}{doubt[1:]}.**" for doubt in calibration.doubts)
+    yield from (f"**{doubt[0].upper()}{doubt[1:]}.**" for doubt in calibration.doubts)
     part = ", for any part of it" if STATISTICS[calibration.statistic].monotone else " as a whole"
     yield (
         f"It holds for the gallery {plain(calibration.gallery.file)} ({calibration.gallery}){part}, and for no other, "
