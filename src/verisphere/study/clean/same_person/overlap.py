@@ -355,8 +355,8 @@ def _spelled(side: People, rows: StreamedRows) -> dict[str, list[str]]:
         other = [name for name, person in spelled.items() if name != person]
         if other:
             log.warning(
-                "%s: %s of %s are written otherwise there, as %s for %s, so their embeddings are not compared; spell "
-                "people alike in a set and its embeddings, or embed with --names merge",
+                "%s: has no row of %s of %s as written there, but of other spellings, as %s for %s; if each is one "
+                "person, spell people alike in a set and its embeddings, or embed with --names merge",
                 *(rows.path, counted(len(other), "person"), side.path, shown(spelled[other[0]]), shown(other[0])),
             )
         spelled = {name: name for name in spelled}
