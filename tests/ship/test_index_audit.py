@@ -148,10 +148,19 @@ def test_a_wrong_line_is_named(tmp_path, gallery, lines, message):
 def test_another_spelling_of_a_person_is_this_person(tmp_path, gallery):
     answers = exact_answers(gallery, 5, True)
     written(tmp_path, {query: [(name.upper(), score) for name, score in found] for query, found in answers.items()})
-    audit = audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv")
+    with pytest.raises(ValueError, match=r"'PERSON\d+' is no person here"):
+        audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv")
+    with names_taken("merge"):
+        audit = audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv")
     assert [rate.served for rate in audit.rates] == [rate.exact for rate in audit.rates]
+    upper = replace(PROBES, identities=np.char.upper(PROBES.identities))
+    write_embeddings(tmp_path / "upper.npz", upper)
+    with pytest.raises(ValueError, match=r"row 0 of .*upper\.npz\) and .* are one name but for case"):
+        audit_index(gallery, tmp_path / "upper.npz", tmp_path / "answers.csv")
+    with names_taken("merge"):
+        assert audit_index(gallery, tmp_path / "upper.npz", tmp_path / "answers.csv").rates == audit.rates
     (tmp_path / "answers.csv").write_text("query,answer,score\nmated0,person000,0.5\nmated0,PERSON000,0.5\n")
-    with pytest.raises(ValueError, match=r"answers\.csv: two answers to 'mated0' are one person in two spellings"):
+    with names_taken("merge"), pytest.raises(ValueError, match=r"answers\.csv: two answers to 'mated0' are one person"):
         audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv")
 
 
@@ -179,7 +188,7 @@ def test_queries_whose_labels_are_moved_cannot_be_right(tmp_path, gallery):
     write_embeddings(tmp_path / "probes.npz", Embeddings(rows.astype(np.float32), names, moved, origin=PROBES.origin))
     written(tmp_path, {"q0": [("person000", 0.9)]})
     lines = audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv").text().splitlines()
-    assert lines[0].startswith("implausible: with all labels moved by one row, TAR at FAR 0.1 rises from")
+    assert lines[0].startswith("implausible: probes.npz: with all labels moved by one row, TAR at FAR 0.1 rises from")
 
 
 def test_by_the_command_line(tmp_path, gallery, capsys):

@@ -296,6 +296,20 @@ def test_a_file_that_records_no_pixels_is_refused_unless_accepted(tmp_path):
     assert note.startswith("The embeddings behind older.npz were made by an earlier version, which did not record the")
 
 
+def test_figures_are_compared_with_the_checks_of_a_calibration_too(tmp_path):
+    """The calibration's own crops record no detector, nor does the model."""
+    own = replace(OURS, alignment=None, template="arcface_112x112")
+    file, check = rows(tmp_path / "own.npz", own, 0), rows(tmp_path / "check.npz", OURS, 1)
+    evaluate_all_pairs(rows(tmp_path / "other.npz", OTHERS["detector"][0], 2), Options(["0.5"])).write_json(
+        tmp_path / "figures.json"
+    )
+    checked = calibrate(file, ["0.2"], "expected", checks=[check])
+    with pytest.raises(
+        ValueError, match=r"other\.npz: not made as .*its check on check\.npz was \(detector SCRFD against"
+    ):
+        check_same(tmp_path, own, checked, tmp_path / "c.json", [tmp_path / "figures.json"], False)
+
+
 def test_a_calibration_is_not_said_to_hide_how_its_own_file_was_made(tmp_path, caplog):
     file, other = rows(tmp_path / "own.npz", OURS, 0), rows(tmp_path / "plain.npz", None, 1)
     check_same(tmp_path, OURS, calibrate(file, ["0.2"], "expected"), tmp_path / "own.json", (), False)

@@ -104,7 +104,7 @@ def check_same(
             advice = _advice(own.precision, theirs.precision) if theirs is not None and smaller else _AGAIN
             check_same_origin(f"{model} embeds", own, named, theirs, advice, said=True)
             check_recorded(named, theirs, accept_unrecorded)
-    alike = list[tuple[Path | None, Origin | None]]([(file, calibration.origin)] if calibration is not None else [])
+    alike = list[tuple[object, Origin | None]]([] if calibration is None else [(file, calibration.origin), *of_checks])
     if gallery is not None:
         path, origins = gallery[0], [*filter(None, gallery[1].origins.values())]
         for origin in origins:

@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from verisphere.base.identity import as_known, folded
+from verisphere.base.identity import as_known, decided
 from verisphere.base.provenance import UNRECORDED, unrecorded
-from verisphere.base.vocabulary import printable
-from verisphere.base.words import counted
+from verisphere.base.vocabulary import Embeddings, printable
+from verisphere.base.words import Names, counted
 from verisphere.decide.bounds import binomial_bounds
-from verisphere.files.embeddings import known_people, read_templates
+from verisphere.files.embeddings import known_people, read_templates, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result, first_lines
 from verisphere.files.streamed_rows import evaluated
 from verisphere.files.text import as_number, table_rows
-from verisphere.measure.protocols.plausible import implausible_set
+from verisphere.measure.protocols.plausible import implausible_sides
 from verisphere.report.tables import number, table
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.top_k import best_people
@@ -87,13 +87,7 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     store, everything = gallery.store, read_templates(probes)
     queries = known_people(everything, probes)
     gallery.promise.check_origin(probes, queries.origin)
-    notes = first_lines([evaluated(probes, queries)], implausible_set(queries)).splitlines()
-    untied = gallery.origin is None or None in gallery.promise.enrolled
-    notes += [sentence(on_trust("the gallery", "some of its rows or strangers"))] if untied else []
-    if unrecorded(queries.origin, *gallery.promise.origins):
-        notes.append(printable(f"{probes.name} or the gallery was {UNRECORDED}"))
-    form = str if queries.names_rule == "exact" else folded
-    names, forms = queries.names.tolist(), list(map(form, queries.identities.tolist()))
+    names = queries.names.tolist()
     if len(set(names)) < len(names):
         raise ValueError(f"{probes}: two queries have one name, so that it is not known whose answers are whose")
     with store.reading():
@@ -104,10 +98,19 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         rows = store.rows(np.array(slots, np.int64))
     if queries.embeddings.shape[1] != rows.shape[1]:
         raise ValueError(f"{probes}: {queries.embeddings.shape[1]} numbers a row, and {store.name} has {rows.shape[1]}")
+    merged: Names | None = "merge" if queries.names_rule == "merge" else None
+    queries, stored = same_people((probes, queries), (store.name, Embeddings(rows, slots, owners, names_rule=merged)))
+    people, owners = queries.identities.tolist(), stored.identities.tolist()
+    unlikely = implausible_sides(queries, stored, (probes.name, store.name))
+    notes = first_lines([evaluated(probes, queries)], unlikely).splitlines()
+    untied = gallery.origin is None or None in gallery.promise.enrolled
+    notes += [sentence(on_trust("the gallery", "some of its rows or strangers"))] if untied else []
+    if unrecorded(queries.origin, *gallery.promise.origins):
+        notes.append(printable(f"{probes.name} or the gallery was {UNRECORDED}"))
     given = _answers(answers, set(everything.names.tolist()))
     given = {name: found for name, found in given.items() if name in set(names)}
     said = {name for found in given.values() for name, _ in found}
-    spelled = as_known(said, owners, "exact" if form is str else "merge")
+    spelled = as_known(said, owners, decided(queries.names_rule))
     labels = max((owners, photographs), key=lambda names: len({*said, *spelled.values()}.intersection(names)))
     if labels is owners:
         given = {name: [(spelled[answer], score) for answer, score in found] for name, found in given.items()}
@@ -128,7 +131,7 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     scores, _ = best_people(units, rows, person if labels is owners else np.arange(len(rows)), count)
     best, first = best_people(units, rows, person, 1)
     shares, right, wrong = np.zeros((2, len(names))), np.zeros((2, len(names)), bool), np.zeros((2, len(names)), bool)
-    off, enrolled = 0.0, set(map(form, owners))
+    off, enrolled = 0.0, set(owners)
     for place, name in enumerate(names):
         listed = given.get(name, [])[:count]
         of_answer = [members[label] for label, _ in listed]
@@ -140,8 +143,8 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         found = owners[of_answer[0][0]] if listed and listed[0][1] > limit else ""
         exactly = owners[first[place, 0]] if best[place, 0] > limit else ""
         for row, who in enumerate((found, exactly)):
-            right[row, place], wrong[row, place] = who and form(who) == forms[place], bool(who)
-    mated = np.array([form in enrolled for form in forms])
+            right[row, place], wrong[row, place] = who == people[place], bool(who)
+    mated = np.array([person in enrolled for person in people])
     rates = [AuditedRate.of(f"recall@{k}", share, np.ones(1)) for k, share in zip((1, count), shares, strict=True)]
     if mated.any():
         rates.append(AuditedRate.of("TPIR", *right[:, mated]))
