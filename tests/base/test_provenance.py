@@ -29,6 +29,7 @@ def test_of_two_sides_that_say_the_same_or_both_nothing_is_said(caplog):
 def test_whose_pixels_are_not_recorded_is_said_once_by_every_reader_of_two_things(caplog):
     for _ in range(2):
         check_same_origin("new.npz was", RECORDED, "old.npz", KNOWN, "embed anew")
+        check_same_origin("old.npz was", KNOWN, "new.npz", RECORDED, "embed anew")
     assert [message.split(" was made")[0] for message in caplog.messages] == ["old.npz"]
     caplog.clear()
     check_same_origin("older.npz was", KNOWN, "newer.npz", RECORDED, "embed anew", said=True)

@@ -239,18 +239,18 @@ def check_same_origin(
     if differing := theirs.differences(ours, but):
         raise ValueError(f"{second}: not made as {first} ({', '.join(differing)}); {hint}")
     for named, origin in ((first, ours), (f"{second} was", theirs)):
-        if unrecorded(origin) and not said and not _said_before(named.rpartition(" ")[0], ours, theirs):
+        if unrecorded(origin) and not said and not _said_before(named.rpartition(" ")[0], origin):
             log.warning("%s %s", printable(named), UNRECORDED)
 
 
 @lru_cache(maxsize=1024)
-def _sayings(unknown: str, *known: Origin) -> list[bool]:
+def _sayings(unknown: str, known: frozenset[Origin]) -> list[bool]:
     return [False]
 
 
 def _said_before(unknown: str, *known: Origin) -> bool:
     """Whether it has been said of this name, beside these origins: from Python several things have one name."""
-    said = _sayings(unknown, *(replace(origin, images="", drawn=None) for origin in known))
+    said = _sayings(unknown, frozenset(replace(origin, images="", drawn=None) for origin in known))
     said.append(True)
     return said.pop(0)
 

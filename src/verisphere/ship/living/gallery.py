@@ -255,7 +255,8 @@ class LivingGallery:
         """Keep how new photographs were embedded, or that nothing says so; the next ones are compared with it, too."""
         kept = list(self.promise.enrolled)
         for origin in origins or (None,):
-            self.promise.check_origin("the new photographs", origin, said=True)  # of a file, by the name of the file
+            if origin is not None:  # else the file is named where it is read, and every answer says so
+                self.promise.check_origin("the new photographs", origin, said=True)
             kept += [origin] if origin not in kept else []
         self.store.set_fact("enrolled", kept)
 

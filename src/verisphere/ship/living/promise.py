@@ -87,7 +87,7 @@ class KeptPromise:
     ) -> None:
         """Refuse rows that were made in another way than the strangers, or than a photograph that is enrolled."""
         for known in self.origins:
-            check_same_origin(f"{self.store.name} was", known, file, origin, hint, said=said)
+            check_same_origin(f"what is in {self.store.name} was", known, file, origin, hint, said=said)
 
     def check_model(self, dim: int | None = None) -> None:
         """Refuse rows, of this many numbers, that are not of the gallery's model, in the transaction that takes them.
