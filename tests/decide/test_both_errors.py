@@ -76,7 +76,7 @@ def test_too_few_people_of_either_kind_are_refused_with_the_number_needed():
         independent_threshold(impostor, "0.1", "confident", frr=asked(genuine))
 
 
-def test_a_promise_that_was_altered_is_refused():
+def test_a_promise_that_was_altered_is_refused(unchecked):
     found = independent_threshold(RANDOM.normal(size=400), "0.02", "confident", frr=asked(RANDOM.normal(2, 1, 300)))
     assert found.frr is not None
     for altered in (

@@ -250,7 +250,7 @@ class GuaranteedThreshold:
         >>> independent_threshold([0.1, 0.5, 0.3, 0.2, 0.4, 0.0, -0.1, -0.2, -0.3], "0.1", "expected").unsure(0.4)
         False
         """
-        return self.frr is not None and self.frr.threshold <= score <= self.threshold
+        return self.frr is not None and bool(self.frr.threshold <= score <= self.threshold)
 
 
 def disjoint_pairs(person: Int64[np.ndarray, " rows"], seed: int) -> Int64[np.ndarray, "pairs 2"]:

@@ -283,8 +283,8 @@ def spelled_once(identities: Sequence[str], names: Sequence[str], how: Names | N
     return column.renamed(new)
 
 
-def take(texts: Sequence[str], positions: Positions) -> Sequence[str]:
-    """The texts at these positions: a column if `texts` is a `Column`, else a tuple."""
+def take(texts: Sequence[Any], positions: Positions) -> Sequence[Any]:
+    """The texts, or bytes, at these positions: a column if `texts` is a `Column`, else a tuple."""
     if isinstance(texts, Column):
         return texts.take(positions)
     chosen: Any = positions.tolist() if isinstance(positions, np.ndarray) else positions
