@@ -101,8 +101,9 @@ def read_by(function: Callable[..., Any], **bound: Any) -> set[str]:
         function: a function that takes `options`.
         bound: its arguments, as far as they are known.
     """
-    while "/verisphere/" not in function.__code__.co_filename:  # the check of types around it
-        function = function.__wrapped__
+    inside = getattr(function, "__wrapped__", None)
+    while "/verisphere/" not in function.__code__.co_filename:  # a check of types keeps what it checks as `fn`
+        function = inspect.getclosurevars(function).nonlocals.get("fn") or function.__wrapped__
     tree = ast.parse(textwrap.dedent(inspect.getsource(function.__code__)))
     known, read = function.__globals__ | bound, set[str]()
 
@@ -127,8 +128,7 @@ def read_by(function: Callable[..., Any], **bound: Any) -> set[str]:
         elif "options" in words and inspect.isfunction(called) and called.__module__.startswith("verisphere.cli."):
             given = zip(inspect.signature(called).parameters, node.args, strict=False)
             read |= read_by(called, **{name: value(argument) for name, argument in given})
-    inside = getattr(function, "__wrapped__", None)
-    return read if inside is None else read | read_by(inside)
+    return read if inside in (None, function) else read | read_by(inside)
 
 
 @pytest.mark.parametrize("words", LEAVES)
