@@ -26,6 +26,8 @@ from verisphere.models.onnx_file import read_onnx
 from verisphere.ship import export
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.export import export_model
+from verisphere.ship.face_search import aligned_faces
+from verisphere.ship.notes import notes_on_model, sealed_origin
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package)
@@ -193,8 +195,11 @@ def test_a_calibration_without_origin_is_taken_and_said_to_be_tied_to_nothing(ru
     path = make_calibration(tmp_path / "found.json", None)
     result = export_model(run, tmp_path / "model", calibration=path, flip=True)
     assert result.description.flip
-    assert any("nothing ties the thresholds to this model" in note for note in result.notes)
+    assert any("nothing ties the threshold to this model" in note for note in result.notes)
     assert "Nothing ties this threshold to this model" in (tmp_path / "model" / "model_card.md").read_text()
+    model = load(tmp_path / "model", "cpu")
+    notes = notes_on_model(model, model.thresholds[0], True, aligned_faces(model.backbone.input_size), *sealed_origin(model))
+    assert notes[0] == "Nothing ties the threshold to this model: its calibration does not say which one it is of."
 
 
 # --- what is refused ---

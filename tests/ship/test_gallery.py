@@ -646,7 +646,7 @@ def test_a_threshold_of_an_unknown_model_and_a_part_of_its_gallery_are_said(file
     enrolled = read_embeddings(files / "gallery.npz")
     write_embeddings(files / "part.npz", enrolled.take(enrolled.identities == "p2"))
     probe, choice = photo(files / "probes" / "1.png", AGAIN[2]), Choice(calibration=files / "g.json")
-    untied = "Nothing ties the threshold of the gallery to this model: its calibration does not say which one it is of."
+    untied = "Nothing ties the threshold to this model: its calibration does not say which one it is of."
     part = "This is a part of the gallery that the threshold is promised for (1 of 8 people, 2 of 16 photographs)"
     document = json.loads((files / "g.json").read_text())
     document["thresholds"][0]["calibrated_on"] = {"place": "faces", "drawn": False, "alignment": None}

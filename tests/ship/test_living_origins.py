@@ -157,7 +157,7 @@ def test_strangers_of_an_unknown_model_leave_the_threshold_tied_to_none(tmp_path
     assert "nothing ties" not in gallery.info().text().lower()
     gallery.promise.set_strangers(strangers(replace(STRANGE, origin=None)), "1e-2")
     assert gallery.origin is None
-    assert "Nothing ties the threshold of the gallery to this model" in gallery.info().text()
+    assert "Nothing ties the threshold to this model" in gallery.info().text()
     with pytest.raises(ValueError, match="weights"):  # the enrolled photographs still say what others have to be
         gallery.enrol(made(people("guest", 2), OTHERS["weights"]))
 

@@ -22,6 +22,8 @@ UNRECORDED = (
     "made by an earlier version, which did not record the pixels that its model took (size, colours, mean, scale), so "
     "other pixels would not be noticed"
 )
+#: What weakens a threshold of unknown origin.
+UNTIED = "nothing ties the threshold to this model: its calibration does not say which one it is of"
 
 
 @dataclass(frozen=True)

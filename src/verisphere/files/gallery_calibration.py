@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from verisphere.base.provenance import UNRECORDED, unrecorded
+from verisphere.base.provenance import UNRECORDED, UNTIED, unrecorded
 from verisphere.base.vocabulary import Origin, check_word
 from verisphere.base.words import NAMES, Names, counted
 from verisphere.decide import STATISTICS, Far, GalleryThreshold, exact_fpir
@@ -28,7 +28,6 @@ from verisphere.files.verdicts import Verdict
 FORMAT = 1
 KIND = "gallery"
 NO_GALLERY = "this model ships no threshold for a gallery; find one with strangers who are not enrolled"
-UNTIED = "nothing ties the threshold of the gallery to this model: its calibration does not say which one it is of"
 _SEAL = re.compile("[0-9a-f]{16}-[0-9a-f]{16}")
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import verisphere
 from verisphere.backbones.backbone import Backbone
-from verisphere.base.provenance import check_recorded, check_same_origin
+from verisphere.base.provenance import UNTIED, check_recorded, check_same_origin
 from verisphere.base.trained_on import name_digest
 from verisphere.base.vocabulary import Origin, Progress, TrainingRecord, printable, quietly
 from verisphere.base.words import SMALLER_PRECISIONS
@@ -521,7 +521,7 @@ def notes_on(
     if calibration is None:
         notes.append("no calibration was given: it ships no threshold for two photographs, and `verify` refuses it")
     elif calibration.origin is None:
-        notes.append("nothing ties the thresholds to this model: the calibration does not say which one it is of")
+        notes.append(UNTIED)
     if description.training.drawn or calibrated_on_drawn(description.thresholds):
         notes.append(
             "drawn faces stand behind this model: its thresholds promise nothing about photographs, and `verisphere "

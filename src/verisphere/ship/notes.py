@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from verisphere.base.provenance import UNRECORDED, check_same_origin
+from verisphere.base.provenance import UNRECORDED, UNTIED, check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin, printable
 from verisphere.decide import STATISTICS, GalleryThreshold, GuaranteedThreshold
 from verisphere.decide.probability import StatedProbability, check_prior
 from verisphere.files.calibration import Calibration, read_calibration
-from verisphere.files.gallery_calibration import UNTIED
 from verisphere.models.folder import Model, drawn_by, is_model_folder
 from verisphere.models.model_json import NAME, read_model_json
 from verisphere.ship.card import CALIBRATION
@@ -50,7 +49,8 @@ def notes_on_model(
     The origin is that of the calibration; those enrolled are of the photographs in a living gallery, None where nothing
     says how some of them were embedded.
     """
-    untied = UNTIED if isinstance(threshold, GalleryThreshold) and origin is None else ""
+    of_calibration = isinstance(threshold, GalleryThreshold) or is_model_folder(model.folder)  # not of the catalogue
+    untied = UNTIED if of_calibration and origin is None else ""
     source = threshold.calibrated_on
     if origin is None and source is not None:
         origin = model.origin(source)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float32
 
-from verisphere.base.provenance import UNRECORDED
+from verisphere.base.provenance import UNRECORDED, UNTIED
 from verisphere.base.vocabulary import Embeddings, Origin, printable
 from verisphere.base.words import counted
 from verisphere.decide import GalleryThreshold
-from verisphere.files.gallery_calibration import UNTIED
 from verisphere.files.results import Result
 from verisphere.report.tables import table
 from verisphere.score import unit_rows
