@@ -198,7 +198,8 @@ def test_a_calibration_without_origin_is_taken_and_said_to_be_tied_to_nothing(ru
     assert any("nothing ties the threshold to this model" in note for note in result.notes)
     assert "Nothing ties this threshold to this model" in (tmp_path / "model" / "model_card.md").read_text()
     model = load(tmp_path / "model", "cpu")
-    notes = notes_on_model(model, model.thresholds[0], True, aligned_faces(model.backbone.input_size), *sealed_origin(model))
+    find = aligned_faces(model.backbone.input_size)
+    notes = notes_on_model(model, model.thresholds[0], True, find, *sealed_origin(model))
     assert notes[0] == "Nothing ties the threshold to this model: its calibration does not say which one it is of."
 
 

@@ -208,6 +208,8 @@ def test_one_that_was_ended_begins_anew_with_other_pixels(tiny: Path, tmp_path: 
     ("changes", "message"),
     [
         ({"faces": None}, "nobody to draw images to"),
+        ({"fars": ("1e-1", "0.1")}, "FAR 1e-1 is asked for twice"),
+        ({"fars": ("2",)}, "must lie between 0 and 1"),
         ({"centers": True, "embeddings": Path("x.npz")}, "give one"),
         ({"count": 0}, "--count 0"),
         ({"faces": None, "centers": True, "judge": Path("x")}, "--judge compares with photographs"),

@@ -21,7 +21,6 @@ from verisphere.base.provenance import check_same_origin
 from verisphere.base.seeds import Stream, mixed_seed
 from verisphere.base.vocabulary import ImageSource, Progress, quietly
 from verisphere.base.words import Names
-from verisphere.decide import exact_rate
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
@@ -29,6 +28,7 @@ from verisphere.files.leak_figures import UNTRAINED
 from verisphere.files.work import result_folder
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
+from verisphere.measure.precision import check_fars
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model, origin_of
 from verisphere.score.cosine import unit
@@ -177,8 +177,7 @@ class InversionSettings:
     def __post_init__(self) -> None:
         if self.count < 1:
             raise ValueError(f"--count {self.count}: at least 1 image")
-        for far in self.fars:
-            exact_rate(far)  # raises if it is no rate
+        check_fars(self.fars)
         if self.centers + self.directions + (self.embeddings is not None) > 1:
             raise ValueError("--centers, --embeddings, --directions: images are drawn to one of them; give one")
         if self.faces is None and self.embeddings is None and not self.centers and not self.directions:
