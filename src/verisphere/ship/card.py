@@ -282,8 +282,8 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
         real = [row.points[place].tar for row in figures.rows if row.source == "photographs" and row.points]
         photographs = f"; of photographs {number(real[0], 3)}" if real else ""
         said.append(
-            f"Faces recovered from it (steps: {steps}) were taken for their people by a second model "
-            f"({plain(figures.judge)}), at its threshold for FAR {asked.far_target}: "
+            f"At its threshold for FAR {asked.far_target}, a second model ({plain(figures.judge)}) recognised the "
+            f"people of these faces, which were recovered from this one (steps: {steps}): "
             f"{', '.join(_found(row, place) for row in worked)}{photographs}."
         )
     if figures.judge_sha256 is None:

@@ -197,7 +197,7 @@ def with_reached(reached: float | None, needed: float | None = 0.5) -> Callable[
 @pytest.mark.parametrize(
     ("reached", "table", "card"),
     [
-        (0.6, "worked", "were taken for their people by a second model (judge.yaml)"),
+        (0.6, "worked", "a second model (judge.yaml) recognised the people of these faces"),
         (0.4, "failed", "The attack from class centers failed: its faces (steps: 4) have a mean cosine of 0.400"),
         (None, "not known", "Whether the attack from embeddings of photographs, class centers, the network alone"),
     ],
@@ -238,7 +238,7 @@ def test_the_card_says_at_each_far_how_many_faces_were_recognised(tested: Path, 
     (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
     (card,) = leak_section(tmp_path, "leak.json")
     for far, accepted in (("0.3", 12), ("0.01", 0)):
-        at = card.partition(f"at its threshold for FAR {far}: ")[2].partition("Faces recovered")[0]
+        at = card.partition(f"At its threshold for FAR {far}, ")[2].partition("At its threshold")[0]
         assert f"{accepted} of 20" in at
 
 
@@ -507,7 +507,7 @@ def test_the_card_has_a_line(tiny: Path, tested: Path, tmp_path: Path):
     export_model(tiny / "run", tmp_path / "model", template="small", trust_code=True, leak=tested / "leak.json")
     card = (tmp_path / "model" / "model_card.md").read_text()
     assert "The attack from class centers failed: its faces (steps: 4) have" in card
-    assert "were taken for their people" not in card
+    assert "recognised the people" not in card
     export_model(tiny / "run", tmp_path / "plain", template="small", trust_code=True)
     assert "was not tested" in (tmp_path / "plain" / "model_card.md").read_text()
     whole = json.loads((tested / "leak.json").read_text())
