@@ -17,7 +17,9 @@ from PIL import Image
 from living_galleries import DIM, ENROLLED, STRANGE, people, promised, strangers, without
 from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import Embeddings
+from verisphere.base.words import Names
 from verisphere.decide import TooFewComparisonsError, one_probe_each
+from verisphere.files.embeddings import write_embeddings
 from verisphere.files.gallery_store import open_store
 from verisphere.models.gallery import Gallery
 from verisphere.score import unit_rows
@@ -216,6 +218,17 @@ def test_other_strangers_change_the_promise(gallery):
     with pytest.raises(ValueError, match=r"1 of its people are enrolled in .*, such as 'person000'"):
         gallery.promise.set_strangers(strangers(both), "1e-2")
     assert gallery.threshold.strangers == 1000
+
+
+@pytest.mark.parametrize(("rule", "count"), [("merge", 340), ("exact", 341)])
+def test_how_names_of_strangers_were_taken_is_recorded(gallery, tmp_path, rule: Names, count: int):
+    assert gallery.info().names_rule is None
+    more = people("other", 340, 2, seed=8)
+    more.identities[0] = more.identities[0].upper()
+    write_embeddings(tmp_path / "more.npz", more)
+    with names_taken(rule):
+        gallery.promise.set_strangers(EmbeddingsSet.read(tmp_path / "more.npz"))
+    assert (gallery.info().names_rule, gallery.threshold.strangers) == (rule, count)
 
 
 def test_too_few_strangers_make_no_gallery(tmp_path, door):

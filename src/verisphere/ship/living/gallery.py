@@ -198,6 +198,7 @@ class LivingGallery:
                 trusted=trusted,
                 threshold=promise,
                 unrecorded=unrecorded(*self.promise.origins),
+                names_rule=self.promise.terms.names_rule,
                 **counts,
             )
 

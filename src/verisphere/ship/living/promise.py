@@ -12,7 +12,7 @@ from verisphere.base.provenance import check_same_origin
 from verisphere.base.seeds import numpy_generator
 from verisphere.base.trained_on import SharedWithTraining, name_digest
 from verisphere.base.vocabulary import ImageSource, Origin
-from verisphere.base.words import counted
+from verisphere.base.words import Names, counted
 from verisphere.decide import (
     Far,
     FoundRate,
@@ -47,6 +47,7 @@ class Terms:
     calibrated_on: ImageSource | None = None
     in_training: SharedWithTraining | None = None
     implausible: str = ""
+    names_rule: Names | None = None  # how names of strangers that are equal once folded were taken
 
 
 def omitted(people: int) -> str:
@@ -135,7 +136,8 @@ class KeptPromise:
             lacking = too_few_strangers(people, fpir, guarantee)
             raise TooFewComparisonsError(f"{name}: {lacking}{f'; {omitted(fitted)}' if fitted else ''}")
         rows = rows.take(~of_map[row])
-        terms = Terms(far_text(fpir), guarantee, seed, **known_of(strangers.with_rows(rows), accepted))
+        known = known_of(strangers.with_rows(rows), accepted) | {"names_rule": rows.names_rule}
+        terms = Terms(far_text(fpir), guarantee, seed, **known)
         person = np.unique(rows.identities, return_inverse=True)[1].astype(np.int64)
         drawn = rows.take(one_probe_each(person, seed))
         forms = [folded(person) for person in drawn.identities.tolist()]

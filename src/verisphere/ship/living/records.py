@@ -9,7 +9,7 @@ from jaxtyping import Float32
 
 from verisphere.base.provenance import UNRECORDED, UNTIED
 from verisphere.base.vocabulary import Embeddings, Origin, printable
-from verisphere.base.words import counted
+from verisphere.base.words import Names, counted
 from verisphere.decide import GalleryThreshold
 from verisphere.files.results import Result
 from verisphere.report.tables import table
@@ -109,7 +109,8 @@ class GalleryInfo(Result):
     """The figures of a gallery, whose people and photographs include those whose consent has expired.
 
     Removed photographs wait for `compact`, the size is in bytes, and an empty gallery has no threshold. It is `trusted`
-    where nothing says which model made some of its rows, and `unrecorded` where an earlier version embedded some.
+    where nothing says which model made some of its rows, and `unrecorded` where an earlier version embedded some. The
+    rule of names is that of its strangers: those who are enrolled are one person however they are spelled.
     """
 
     gallery: str
@@ -123,6 +124,7 @@ class GalleryInfo(Result):
     trusted: bool
     threshold: GalleryThreshold | None
     unrecorded: bool = False
+    names_rule: Names | None = None
 
     def promised(self) -> list[str]:
         """The threshold with its promise, and what weakens it, a sentence each."""
