@@ -1,9 +1,8 @@
 """leak.json: the rates at which faces recovered from a model match their people."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from verisphere.base.provenance import Preprocessing
 from verisphere.base.trained_on import SharedWithTraining
@@ -31,25 +30,29 @@ UNTRAINED = (
 )
 
 
-def surely_above_chance(points: Sequence[OperatingPoint], strangers: Sequence[OperatingPoint] = ()) -> list[bool]:
+Points: TypeAlias = tuple[OperatingPoint, ...]
+
+
+def surely_above_chance(points: Points, strangers: Points = (), other_people: Points = ()) -> list[bool]:
     """Whether the lower 95 % bound of each TAR lies above its FAR, or above the upper bound of strangers' photographs.
 
-    At a FAR that the judge's pairs do not resolve, chance is above the FAR and not known, so that only a comparison
-    with strangers' photographs is sure.
+    It also has to lie above the upper bound of the same faces with other people, where that is known. At a FAR that the
+    judge's pairs do not resolve, chance is above the FAR and not known; only a comparison with strangers is sure there.
     """
     unknown = [1.0 if point.below_resolution else float(point.far_target) for point in points]
     chance = [point.tar_upper_95 for point in strangers] or unknown
-    return [point.tar_lower_95 > least for point, least in zip(points, chance, strict=True)]
+    alike = [point.tar_upper_95 for point in other_people] or [0.0] * len(points)
+    return [point.tar_lower_95 > max(least) for point, *least in zip(points, chance, alike, strict=True)]
 
 
 def attack_worked(
-    reached: float, needed: float, points: Sequence[OperatingPoint], strangers: Sequence[OperatingPoint] = ()
+    reached: float, needed: float, points: Points, strangers: Points = (), other_people: Points = ()
 ) -> bool:
     """Whether the attacked model finds the faces as similar to their targets as two photographs of one person.
 
     Half of that is enough where the judge surely takes the faces for their people, at any FAR.
     """
-    return reached >= needed or (2 * reached >= needed and any(surely_above_chance(points, strangers)))
+    return reached >= needed or (2 * reached >= needed and any(surely_above_chance(points, strangers, other_people)))
 
 
 @dataclass(frozen=True)
@@ -63,23 +66,24 @@ class LeakRow:
     source: str
     mean: float
     others: float
-    points: tuple[OperatingPoint, ...]  # share accepted as the right person at each FAR, by one comparison of each face
+    points: Points  # share accepted as the right person at each FAR, by one comparison of each face
     reached: float | None = None  # mean cosine of the faces with their targets under the attacked model
     needed: float | None = None  # mean cosine of two photographs of one person under the attacked model
-    strangers: tuple[OperatingPoint, ...] = ()  # for `folder`, the share of strangers accepted in the same way
+    strangers: Points = ()  # for `folder`, the share of strangers accepted in the same way
     known: int = 0  # for `bridge`, the number of people whom the attacker knows
+    other_people: Points = ()  # share of the faces' comparisons with other people that is accepted
 
     @property
     def worked(self) -> bool | None:
         """See `attack_worked`; otherwise it failed, and says nothing on what can be recovered. None if not known."""
         if self.reached is None or self.needed is None:
             return None
-        return attack_worked(self.reached, self.needed, self.points, self.strangers)
+        return attack_worked(self.reached, self.needed, self.points, self.strangers, self.other_people)
 
     @property
     def unrecognised(self) -> tuple[str, ...]:
         """The FARs at which `surely_above_chance` does not say that the judge recognises the people of the faces."""
-        judged = zip(self.points, surely_above_chance(self.points, self.strangers), strict=True)
+        judged = zip(self.points, surely_above_chance(self.points, self.strangers, self.other_people), strict=True)
         return tuple(point.far_target for point, sure in judged if not sure)
 
 
@@ -110,7 +114,7 @@ class LeakFigures(Result):
                 raise ValueError(f"rows: source is {row.source!r}; allowed are {', '.join(SOURCES)}")
             if row.source != "photographs" and not row.points:
                 raise ValueError(f"rows: {row.source} has no points")
-            for points in (row.points, row.strangers):
+            for points in (row.points, row.strangers, row.other_people):
                 if points and [point.far_target for point in points] != fars:
                     raise ValueError(f"rows: the FARs of {row.source} are not {', '.join(fars)}, those of the last")
 

@@ -233,13 +233,15 @@ def test_the_card_says_at_each_far_how_many_faces_were_recognised(tested: Path, 
     figures = read_leak(tested / "leak.json")
     impostor = [place / 1000 for place in range(1000)]
     points = [operating_point([0.85] * 12 + [-1.0] * 8, impostor, far) for far in ("0.3", "0.01")][::order]
-    rows = tuple(replace(row, points=tuple(points), strangers=tuple(points)) for row in figures.rows)
+    of_each = tuple(points)
+    rows = tuple(replace(row, points=of_each, strangers=of_each, other_people=of_each) for row in figures.rows)
     figures = replace(figures, rows=tuple(map(with_reached(0.6), rows)))
     (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
     (card,) = leak_section(tmp_path, "leak.json")
     for far, accepted in (("0.3", 12), ("0.01", 0)):
         at = card.partition(f"At its threshold for FAR {far}, ")[2].partition("At its threshold")[0]
         assert f"{accepted} of 20" in at
+        assert at.count(f"and pass as other people in {accepted / 20:.3f} of comparisons") == 3
 
 
 @pytest.mark.parametrize(("reached", "worked"), [(0.9, True), (0.44, True), (0.42, False), (-0.02, False)])
@@ -303,7 +305,7 @@ def test_every_far_is_named_at_which_the_judge_does_not_recognise_the_faces(test
     ):
         points = tuple(operating_point(scores, impostors, far) for far in fars)
         photographs, row = figures.rows[:2]
-        row = replace(with_reached(0.6)(row), points=points)
+        row = replace(with_reached(0.6)(row), points=points, other_people=())
         told = replace(figures, rows=(replace(photographs, points=points), row))
         (tmp_path / "leak.json").write_text(json.dumps(asdict(told)))
         for text in (leak_text(told), *leak_section(tmp_path, "leak.json")):
@@ -311,22 +313,23 @@ def test_every_far_is_named_at_which_the_judge_does_not_recognise_the_faces(test
             assert f"more often than chance would (at FAR {named}), is no proof" in text or not named
 
 
-@pytest.mark.parametrize(("accepted", "of", "strangers", "recognised"), [
+@pytest.mark.parametrize("chance", ["strangers", "other_people"])
+@pytest.mark.parametrize(("accepted", "of", "others", "recognised"), [
     (2, 16, None, False),  # a lower bound of 0.016, at FAR 0.1
     (6, 16, None, True),
     (6, 16, 2, True),
     (6, 16, 30, False),  # of 100
 ])  # fmt: skip
-def test_recognised_is_surely_above_chance(accepted: int, of: int, strangers: int | None, recognised: bool):
+def test_recognised_is_surely_above_chance(accepted: int, of: int, others: int | None, recognised: bool, chance: str):
     def point(accepted: int, of: int) -> OperatingPoint:
         return operating_point(
             [1.0] * accepted + [-1.0] * (of - accepted), [place / 100 for place in range(10)], "1e-1"
         )
 
-    others = () if strangers is None else (point(strangers, 100),)
-    assert LeakRow("folder", 0.0, 0.0, (point(accepted, of),), strangers=others).unrecognised == (
-        () if recognised else ("1e-1",)
-    )
+    known = {} if others is None else {chance: (point(others, 100),)}
+    row = LeakRow("folder", 0.0, 0.0, (point(accepted, of),), reached=0.5, needed=0.9, **known)
+    assert row.unrecognised == (() if recognised else ("1e-1",))
+    assert row.worked == recognised  # faces that came half the way
 
 
 def test_at_a_far_that_is_not_resolved_strangers_alone_show_what_chance_is():
@@ -345,7 +348,10 @@ def test_a_far_that_few_pairs_do_not_resolve_is_marked(tested: Path, tmp_path: P
     text = leak_text(figures)
     assert "*" not in text
     few = operating_point([0.9, 0.9], [0.1, 0.2], "1e-6")
-    rows = (replace(with_reached(0.6)(row), points=(few,), strangers=row.strangers and (few,)) for row in figures.rows)
+    rows = [
+        replace(with_reached(0.6)(row), points=(few,), strangers=row.strangers and (few,), other_people=())
+        for row in figures.rows
+    ]
     figures = replace(figures, rows=tuple(rows))
     assert leak_text(figures).count(" 1.000* (0.158 .. 1.000)") == 5
     assert "a TAR with * is at a FAR below what so few pairs of two people resolve" in leak_text(figures)

@@ -52,6 +52,7 @@ class Likeness:
     of the first image of each person where these are chosen as the most similar; the threshold comes from pairs of
     photographs of two people. Where images stand for the most similar person, `stranger_points` have the share of
     strangers' photographs that are accepted as the person chosen for them in the same way, at the same thresholds.
+    `other_points` have that of the comparisons of the counted images with photographs of other people.
     """
 
     model: str
@@ -65,6 +66,11 @@ class Likeness:
     comparisons: tuple[Comparison, ...] = ()
     stranger_points: tuple[OperatingPoint, ...] = ()
     stranger_comparisons: tuple[Comparison, ...] = ()
+    other_points: tuple[OperatingPoint, ...] = ()
+
+    def worked(self, reached: float, needed: float) -> bool:
+        """Whether the attack worked by these points; see `attack_worked`."""
+        return attack_worked(reached, needed, self.points, self.stranger_points, self.other_points)
 
     @property
     def own(self) -> Cosines | None:
@@ -136,8 +142,7 @@ class InversionFindings(Result):
         )
         if self.reached >= self.needed:
             return f"the attack worked: {cosines}"
-        of_judge = [entry for entry in self.likeness if entry.model == "judge"]
-        if any(attack_worked(self.reached, self.needed, entry.points, entry.stranger_points) for entry in of_judge):
+        if any(entry.worked(self.reached, self.needed) for entry in self.likeness if entry.model == "judge"):
             return f"the attack worked, since the judge surely takes its images for their people: {cosines}"
         return (
             f"the attack failed, and says nothing on what can be recovered: {cosines}; raise --steps, or change --rate"
@@ -152,11 +157,14 @@ class InversionFindings(Result):
         blocks += [
             f"accepted at FAR {ours.far_target} under {_OF[entry.model]}: {ours.genuine_accepted} of "
             f"{ours.genuine_total} images (95 % {number(ours.tar_lower_95, 3)} .. {number(ours.tar_upper_95, 3)})"
-            + (f"; photographs {number(entry.real_points[place].tar, 3)}" if entry.real_points else "")
-            + (
-                f"; strangers' photographs, chosen likewise, {number(entry.stranger_points[place].tar, 3)}"
-                if entry.stranger_points
-                else ""
+            + "".join(
+                f"; {whose} {number(points[place].tar, 3)}"
+                for whose, points in (
+                    ("as other people", entry.other_points),
+                    ("photographs", entry.real_points),
+                    ("strangers' photographs, chosen likewise,", entry.stranger_points),
+                )
+                if points
             )
             for entry in self.likeness
             for place, ours in enumerate(entry.points)

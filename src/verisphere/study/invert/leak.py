@@ -289,6 +289,7 @@ def _rows(found: dict[str, InversionFindings]) -> Sequence[LeakRow]:
                 findings.reached,
                 findings.needed,
                 judged.stranger_points,
+                other_people=judged.other_points,
             )
         )
     return rows
@@ -317,6 +318,8 @@ def leak_text(figures: LeakFigures) -> str:
                 *shares,
             ]
         )
+        if row.other_people and row.worked:
+            rows.append(["the same faces, as other people", *"----", *_shares(row.other_people, len(fars))])
         if row.strangers:
             rows.append(["strangers' photographs, chosen likewise", *"----", *_shares(row.strangers, len(fars))])
     steps = figures.settings.get("steps")
@@ -324,9 +327,9 @@ def leak_text(figures: LeakFigures) -> str:
         f"by {figures.judge} (steps: {steps}); an attack worked if the attacked model finds its faces as similar "
         f"to their targets as two photographs of one person, or half as similar and {figures.judge} surely recognises "
         "them at one FAR; faces given to one person by the choice of the most similar count as one.\n"
-        "by chance, a stranger's photograph has a TAR of the FAR itself where its person was fixed before, and that of "
-        "the strangers' photographs where the most similar person was chosen; recovered faces are no photographs, and "
-        "may be alike to other people more or less often"
+        "by chance, faces pass as their people as often as they do as other people; a stranger's photograph has a TAR "
+        "of the FAR itself where its person was fixed before, and that of the strangers' photographs where the most "
+        "similar person was chosen"
     )
     if any(point.below_resolution for row in figures.rows for point in (*row.points, *row.strangers)):
         told += "\na TAR with * is at a FAR below what so few pairs of two people resolve"

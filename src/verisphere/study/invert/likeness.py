@@ -124,11 +124,10 @@ class Compared:
     ) -> Likeness:
         """A summary of the cosines, and the share of images accepted at each FAR."""
         comparisons = self._comparisons(names) if fars else []
-        counted = [one.cosine for one in comparisons]
-        if of_strangers:
-            people = [person for person, own in zip(self.photographs.people, self.photographs.own, strict=True) if own]
-            counted = [counted[people.index(person)] for person in dict.fromkeys(people)]
-        strangers = self.strangers
+        compared = [row for row, own in enumerate(self.photographs.own) if own and fars]
+        people = [self.photographs.people[row] for row in compared]
+        counted = [people.index(person) for person in dict.fromkeys(people)] if of_strangers else range(len(compared))
+        strangers, rows = self.strangers, [compared[place] for place in counted]
         real = np.concatenate([self.given, self.own, self.others])
         with_others = self.cosines[strangers]
         same = np.concatenate([self.own[self.owner == row] @ image for row, image in enumerate(self.generated)])
@@ -143,11 +142,12 @@ class Compared:
             Cosines.of(with_others),
             Cosines.of(real_same),
             Cosines.of((self.given @ real.T)[strangers]),
-            self._points(fars, counted),
+            self._points(fars, [comparisons[place].cosine for place in counted]),
             self._points(fars, [one.real for one in comparisons if one.real is not None]),
             tuple(comparisons),
             self._points(fars, [one.cosine for one in of_strangers]),
             tuple(of_strangers),
+            self._points(fars, self.cosines[rows][strangers[rows]]),
         )
 
     def _comparisons(self, names: Sequence[str]) -> list[Comparison]:
@@ -165,7 +165,9 @@ class Compared:
                 found.append(Comparison(names[row], given, name_of[of_person[-1]], ours, real))
         return found
 
-    def _points(self, fars: Sequence[Far], cosines: Sequence[float]) -> tuple[OperatingPoint, ...]:
+    def _points(
+        self, fars: Sequence[Far], cosines: Sequence[float] | Float[np.ndarray, " comparisons"]
+    ) -> tuple[OperatingPoint, ...]:
         """The operating points of cosines; the impostors are pairs of photographs of two people, each pair once."""
         photographs = self.photographs
         places = [*photographs.given, *(place for own in photographs.own for place in own), *photographs.others]

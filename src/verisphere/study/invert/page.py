@@ -171,6 +171,7 @@ def _accepted(entry: Likeness) -> list[list[str]]:
         ]
         for what, points in (
             ("generated", entry.points),
+            ("generated, as other people", entry.other_points),
             ("photograph", entry.real_points),
             ("stranger's photograph, the person chosen likewise", entry.stranger_points),
         )
