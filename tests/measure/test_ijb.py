@@ -47,6 +47,31 @@ def test_people_of_the_training_are_said_first(files: IjbFiles):
     assert found.text().startswith("e.npz: the model was trained on 3 of the 20 people (by name); these figures say")
 
 
+@pytest.mark.parametrize(("subject", "says"), [
+    ("p{}", "the model was trained on 3 of the 20 people (by name); "),
+    ("q{}", "none of the 240 images were in the training; people were renamed after the comparison with the training"),
+    ("{}", "none of the 240 images were in the training; people could not be compared, since the set or the training"),
+])  # fmt: skip
+def test_people_that_the_protocol_names_are_compared_with_the_training(files: IjbFiles, subject: str, says: str):
+    """The embeddings name the folders of the images, and a list of templates the people."""
+    path = files.meta.with_name("e.npz")
+    whose = np.repeat([f"p{person}" for person in range(20)], 12)
+    trained = {"trained_people": np.arange(240) < 30, "trained_images": np.zeros(240, bool)}
+    record = np.array('{"named": true, "gap": ""}')
+    folders = whose if subject == "p{}" else np.full(240, "loose_crop")
+    trained |= {} if subject == "p{}" else {"trained_people": np.zeros(240, bool)}
+    np.savez(path, **dict(np.load(path)), identities=folders, **trained, trained_record=record)
+    sides = []
+    for side, first in (("gallery", 0), ("probes", 1)):
+        lines = [f"{3 * person + first},{subject.format(person)}" for person in range(20)]
+        lines += [f"{3 * person + 2},{subject.format(person)}" for person in range(20) if first]
+        sides.append(path.with_name(f"{side}.csv"))
+        sides[-1].write_text("\n".join(["TEMPLATE_ID,SUBJECT_ID", *lines]) + "\n")
+    both = IjbFiles(files.meta, files.pairs, galleries=(sides[0],), probes=sides[1])
+    found = evaluate_ijb(path, both, IjbOptions(fars=("0.1",), fpirs=()))
+    assert found.text().startswith(f"e.npz: {says}")
+
+
 def test_progress_is_told_how_many_portions_come(files: IjbFiles, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(streamed_rows, "ROWS_AT_ONCE", 100)
     seen: dict[str, tuple[int, int | None]] = {}

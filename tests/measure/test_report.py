@@ -21,15 +21,14 @@ from foreign_graphs import written as written_graph
 from read_page import read_alone
 from shard_writer import written as in_shards
 from verisphere.base.identity import names_taken
-from verisphere.base.provenance import UNRECORDED
-from verisphere.base.trained_on import RowsInTraining
+from verisphere.base.provenance import UNRECORDED, UNTIED
+from verisphere.base.trained_on import RowsInTraining, SharedWithTraining
 from verisphere.base.vocabulary import Embeddings, Origin, Preprocessing, Redrawing
 from verisphere.base.words import Names
 from verisphere.decide import point_at
 from verisphere.decide.order import SortedScores
 from verisphere.decide.paired import holm
 from verisphere.files.embeddings import write_embeddings
-from verisphere.files.gallery_calibration import UNTIED
 from verisphere.images import SyntheticFaces
 from verisphere.measure import report as report_module
 from verisphere.measure import report_inputs as inputs_module
@@ -470,14 +469,14 @@ def test_a_threshold_of_a_gallery_says_which_sets_are_not_of_its_model(tmp_path:
         (
             origin,
             [
-                "nothing says which model made the gallery that the threshold was found with: that it was that of the "
+                "Nothing says which model made the gallery that the threshold was found with: that it was that of the "
                 "strangers is taken on trust.",
                 f"other: {weak}; it was not made as the calibration was (flip false against true).",
                 f"unknown: {weak}; its embeddings do not say which model made them.",
                 f"earlier: {weak}; the calibration or the set was {UNRECORDED}.",
             ],
         ),
-        (None, [f"{UNTIED}."]),
+        (None, [f"{UNTIED[0].upper()}{UNTIED[1:]}."]),
     ):
         people = Embeddings(strangers, identities=[f"q{number}" for number in range(40)], origin=of)
         calibration = verisphere.calibrate(people, gallery=some(), fpir="0.1", accept_unrecorded_pixels=True)
@@ -488,6 +487,24 @@ def test_a_threshold_of_a_gallery_says_which_sets_are_not_of_its_model(tmp_path:
         assert all(note[1:] in text for note in notes)
         assert "The promise ends when a photograph is added to the gallery or changed" in text
         assert calibration.strangers.sha256 in text
+
+
+def test_all_sides_of_a_calibration_of_a_gallery_are_compared_with_a_set(tmp_path: Path):
+    strangers = Origin("ab" * 32, True, "float32", "here", preprocessing=Preprocessing((4, 4), "RGB", "NCHW", 0.0, 1.0))
+    probes = replace(strangers, alignment="arcface_112x112 by YuNet")
+    draws = np.random.default_rng(5).normal(size=(40, 16)).astype(np.float32)
+    people = Embeddings(draws, identities=[f"q{number}" for number in range(40)], origin=strangers)
+    gallery, others = some(origin=strangers), some(seed=2, origin=probes)
+    calibration = verisphere.calibrate(people, gallery=gallery, fpir="0.1", probes=others)
+    shared = SharedWithTraining(3, 0, 40, 40, True)
+    thresholds = tuple(replace(threshold, in_training=shared) for threshold in calibration.thresholds)
+    path = written(tmp_path / "a.npz", some(seed=1, origin=replace(probes, alignment="arcface_112x112 by MTCNN")))
+    found = report(tmp_path / "out", path, calibration=replace(calibration, thresholds=thresholds))["gallery"]
+    assert found["notes"] == [
+        "The model was trained on 3 of the 40 people (by name), so it promises nothing about new people.",
+        "a: the promise is not shown to hold for its model; it was not made as the calibration was (detector MTCNN "
+        "against YuNet).",
+    ]
 
 
 def test_domains_without_pairs_are_named_and_left_out(tmp_path: Path):

@@ -26,6 +26,7 @@ pytest.importorskip("httpx", reason="httpx, which asks the service in tests, is 
 from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, SIDE, again, gallery_at, photo, strangers
 from tiny_service import client as client_of
 from verisphere.base.provenance import TrainingRecord
+from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import Embeddings, ImageSource
 from verisphere.cli.serving import _door, _sweep
 from verisphere.cli.start import main
@@ -218,6 +219,17 @@ def test_enrols_finds_and_removes_a_person(door, keys):
     audit = store.select("SELECT operator, action, photographs FROM audit WHERE operator IN ('desk', 'boss')")
     assert audit == [("desk", "enrol", 1), ("boss", "remove", 1)]
     assert "Zoe" not in str(store.select("SELECT * FROM audit"))
+
+
+def test_an_enrolment_says_what_weakens_the_promise(door):
+    terms = LivingGallery(door).promise.terms
+    store = LivingGallery(door).store
+    with store.writing():
+        store.set_fact("terms", replace(terms, in_training=SharedWithTraining(3, 0, 360, 360, True)))
+    with client(door) as service:
+        done = service.post("/v1/enrol", **sent(OTHERS[350]), data={"person": "Zoe"}).json()
+    known = "The model was trained on 3 of the 360 people (by name), so it promises nothing about new people."
+    assert (done["verdict"], done["notes"][0]) == ("enrolled", known)
 
 
 def test_no_photograph_is_stored_unless_it_is_asked_for(door, monkeypatch):
@@ -585,8 +597,9 @@ def test_a_gallery_that_was_carried_over_to_another_model_is_asked_nothing(door)
             service.post("/v1/claim", **sent(FACES[0]), data={"person": NAMES[0]}),
             service.post("/v1/enrol", **sent(OTHERS[350]), data={"person": "Newcomer"}),
             service.get("/health"),
+            service.get("/v1/card"),
         ]
-    assert ["start the service with that" in failed(answer, 503, "model") for answer in answers] == [True] * 4
+    assert ["start the service with that" in failed(answer, 503, "model") for answer in answers] == [True] * 5
 
 
 def test_the_log_has_no_names_and_a_fault_no_trace(door, caplog):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Int64, UInt8
 
-from verisphere.base.identity import folded, form_of
+from verisphere.base.identity import NOBODY, folded, form_of
 from verisphere.base.words import Names, counted
 
 #: The gaps that are about people: names that are new since the comparison, and a training with people who have none.
@@ -190,7 +190,7 @@ class RowsInTraining:
 
     def shared(self, identities: np.ndarray | None) -> SharedWithTraining:
         """The number of people and images that are shared; without identities nobody is known."""
-        everyone = [] if identities is None else np.unique(identities).tolist()
+        everyone = [] if identities is None else np.unique(identities[identities != NOBODY]).tolist()
         known = 0 if identities is None else len(np.unique(identities[self.people]))
         with_name, images = sum(map(is_name, everyone)), int(self.images.sum())
         named = self.named and with_name > 0

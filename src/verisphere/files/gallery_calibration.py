@@ -148,6 +148,11 @@ class GalleryCalibration(Result):
         return *doubts, *([f"embeddings of its {' and its '.join(old)} were {UNRECORDED}"] if old else [])
 
     @property
+    def weak(self) -> tuple[str, ...]:
+        """Everything that weakens its promise, the gravest first, a clause each; empty for nothing."""
+        return tuple(filter(None, (self.thresholds[0].warning(), *self.doubts)))
+
+    @property
     def statistic(self) -> str:
         """Name of the statistic by which a probe is decided."""
         return self.thresholds[0].statistic

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from verisphere.base.identity import decided, settled
+from verisphere.base.trained_on import RowsInTraining
 from verisphere.base.vocabulary import Embeddings
 from verisphere.base.words import FeatureNorm
 from verisphere.files.disk import digest
@@ -51,6 +52,7 @@ class StreamedRows:
     dim: int
     source: EvaluatedFile
     read: Callable[[], Iterator[Float32[np.ndarray, "rows dim"]]]
+    in_training: RowsInTraining | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -149,9 +151,10 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = 
     origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
     with errors_naming(path):
         known = rows_in_training(arrays, shape[0])
+        known = known if known is None or "identities" not in text else known.of(text["identities"])
     shared = None if known is None else known.shared(text.get("identities"))
     source = EvaluatedFile(path.name, digest(path), origin, shared, rule)
-    return StreamedRows(path, text["names"], text.get("identities"), shape[1], source, read)
+    return StreamedRows(path, text["names"], text.get("identities"), shape[1], source, read, known)
 
 
 def open_templates(
@@ -199,6 +202,7 @@ def _held(path: Path, held: Embeddings) -> StreamedRows:
         held.embeddings.shape[1],
         evaluated(path, held),
         lambda: (held.embeddings[start : start + ROWS_AT_ONCE] for start in range(0, len(held), ROWS_AT_ONCE)),
+        held.in_training,
     )
 
 

@@ -92,7 +92,7 @@ def promised_rates(
     right = gallery.people[searched.person] == probes.identities
     known = len(gallery.people), gallery.digests
     why_not = calibration.why_not(*known)
-    weak = *calibration.doubts, calibration.part(*known)
+    weak = *calibration.weak, calibration.part(*known)
     notes = tuple(note for note in weak if note)
 
     def at(target: str, threshold: float) -> PromisedRates:

@@ -302,7 +302,13 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
         faces = Embeddings(sample, None, subjects[template[kept]], templates=names[template[kept]])
         templates = Embeddings(pooled, names, subjects, origin=rows.source.origin, pooled_from=faces)
     pooling = Pooling(options.feature_norm, weighed_by, len(row), media, len(numbers))
-    return _Pooled(templates, numbers, rows.source, pooling, tuple(notes))
+    source = rows.source
+    if rows.in_training is not None:
+        shown = np.full(len(rows), NOBODY, object) if rows.identities is None else rows.identities.astype(object)
+        shown[row] = np.where(subjects[template] == NOBODY, shown[row], subjects[template])
+        shown = shown.astype(str)
+        source = replace(source, in_training=rows.in_training.of(shown).shared(shown))
+    return _Pooled(templates, numbers, source, pooling, tuple(notes))
 
 
 def _keeping(rows: StreamedRows, wanted: Int64[np.ndarray, " kept"], sample: np.ndarray) -> Iterator[np.ndarray]:

@@ -123,11 +123,13 @@ def _untold(known: Origin, finding: Findings) -> str:
 def of_gallery(calibration: GalleryCalibration, findings: Sequence[Findings]) -> ShippedGallery:
     """The thresholds of a gallery, with the sets that are not of its model."""
     strangers = File(calibration.strangers.file, calibration.strangers.sha256)
-    known = next((origin for origin in calibration.origins.values() if origin is not None), None)
-    sets = [(one.title, _not_made_as(known, one) or _untold(known, one)) for one in findings if known is not None]
+    known = [origin for origin in calibration.origins.values() if origin is not None]
     weak = "the promise is not shown to hold for its model"
-    notes = [f"{doubt}." for doubt in calibration.doubts]
-    notes += [f"{title}: {weak}; {why_not}." for title, why_not in sets if why_not]
+    notes = [f"{why[0].upper()}{why[1:]}." for why in calibration.weak]
+    for one in findings:
+        different = {_not_made_as(origin, one): None for origin in known}
+        doubts = filter(None, different if any(different) else {_untold(origin, one): None for origin in known})
+        notes += [f"{one.title}: {weak}; {why}." for why in doubts]
     return ShippedGallery(strangers, calibration, tuple(notes))
 
 

@@ -212,9 +212,7 @@ class Results:
 
     def notes(self) -> tuple[str, ...]:
         """What weakens the threshold of a gallery."""
-        if self.promised is None:
-            return ()
-        return tuple(note for note in (self.promised.thresholds[0].warning(), *self.promised.doubts) if note)
+        return () if self.promised is None else self.promised.weak
 
     def copies(self) -> dict[str, Path]:
         """The files by their names in the model folder."""

@@ -97,7 +97,7 @@ def test_images_of_the_most_similar_person_count_once_for_each_person():
     owner = np.repeat(np.arange(4), [len(places) for places in photos.own])
     sides = rows[list(photos.given)], rows[list(photos.others)], rows[own]
     found = Compared("judge", photos, rows[:4], *sides, owner)
-    stranger = Comparison("c", "a", "a", 0.0)
+    stranger = Comparison("c", *photos.faces.names[:2], 0.0)
     names = ["1", "2", "3", "4"]
     alone, chosen = found.likeness(["0.1"], names), found.likeness(["0.1"], names, [stranger])
     people = [person for person, places in zip("aabb", photos.own, strict=True) if places]

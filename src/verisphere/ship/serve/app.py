@@ -112,6 +112,7 @@ def make_app(desk: Desk, keys: Keys | None = None, counts: Path | None = None) -
 
     @app.get("/v1/card", summary="What is decided by, and for whom", **asked)
     async def card(request: Request) -> Card:
+        await desk.ask(desk.gallery.promise.check_model)
         info, file = await desk.ask(desk.info), desk.model.folder / CARD
         return Card(
             model=desk.model.name,

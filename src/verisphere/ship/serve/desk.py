@@ -77,6 +77,7 @@ class Change(BaseModel):
     reasons: list[str] = Field(default=[], description="why it was refused")
     photographs: int = Field(default=0, description="photographs that were enrolled or removed")
     promise: str = Field(default="", description="the promise after an enrolment", examples=[_PROMISE])
+    notes: list[str] = Field(default=[], description="what weakens the promise")
 
 
 class Card(BaseModel):
@@ -258,7 +259,9 @@ class Desk:
         if done.stopped:
             return Change(verdict="refused", reasons=[f"{alarm.reason()}." for alarm in done.stopped])
         verdict: Verdict = "enrolled" if done.photographs else "known"
-        return Change(verdict=verdict, photographs=done.photographs, promise=self.gallery.threshold.promise())
+        rests = self._rests(self.gallery.threshold)
+        about = {name: rests[name] for name in ("promise", "notes")}
+        return Change(verdict=verdict, photographs=done.photographs, **about)
 
     def _rests(self, by: GuaranteedThreshold | GalleryThreshold, *sent: Photograph) -> dict[str, Any]:
         """What a decision rests on."""

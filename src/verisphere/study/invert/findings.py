@@ -51,7 +51,8 @@ class Likeness:
     `points` have at each FAR the share of images accepted against one photograph of their person other than the target,
     of the first image of each person where these are chosen as the most similar; the threshold comes from pairs of
     photographs of two people. Where images stand for the most similar person, `stranger_points` have the share of
-    strangers' photographs that are accepted as the person chosen for them in the same way, at the same thresholds.
+    strangers' photographs that are accepted as the person chosen for them in the same way, at the same thresholds; of
+    those for whom one person is chosen the first counts.
     `other_points` have that of the comparisons of the counted images with photographs of other people.
     """
 

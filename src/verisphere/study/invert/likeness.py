@@ -128,6 +128,8 @@ class Compared:
         people = [self.photographs.people[row] for row in compared]
         counted = [people.index(person) for person in dict.fromkeys(people)] if of_strangers else range(len(compared))
         strangers, rows = self.strangers, [compared[place] for place in counted]
+        person = dict(zip(self.photographs.faces.names, self.photographs.faces.identities, strict=True))
+        chosen = {person[one.given]: one.cosine for one in reversed(of_strangers)}
         real = np.concatenate([self.given, self.own, self.others])
         with_others = self.cosines[strangers]
         same = np.concatenate([self.own[self.owner == row] @ image for row, image in enumerate(self.generated)])
@@ -145,7 +147,7 @@ class Compared:
             self._points(fars, [comparisons[place].cosine for place in counted]),
             self._points(fars, [one.real for one in comparisons if one.real is not None]),
             tuple(comparisons),
-            self._points(fars, [one.cosine for one in of_strangers]),
+            self._points(fars, list(chosen.values())),
             tuple(of_strangers),
             self._points(fars, self.cosines[rows][strangers[rows]]),
         )
