@@ -268,11 +268,20 @@ def test_exchanged_photographs_are_refused_and_other_crops_are_not(tmp_path: Pat
 def test_people_of_a_training_promise_nothing_about_new_people(tmp_path: Path):
     old, new = two_models(NEEDED)
     seen = np.arange(len(new)) < 4
-    paths = saved(tmp_path, old, replace(new, in_training=RowsInTraining(seen, seen, True, "")))
+    new_known = RowsInTraining(seen, seen, True, "")
+    paths = saved(tmp_path, old, replace(new, in_training=new_known))
     with pytest.raises(ValueError, match=r"new.npz: the model was trained on 2 of the 108 people"):
         make_bridge(*paths, "1e-1")
     bridge = make_bridge(*paths, "1e-1", accepted=Accepted(training_people=True))
     assert "promises nothing about new people" in bridge.text()
+    one = RowsInTraining(np.zeros(len(old), bool), np.arange(len(old)) < 1, True, "")
+    paths = saved(tmp_path, *(replace(side, in_training=of) for side, of in ((old, one), (new, new_known))))
+    both = make_bridge(*paths, "1e-1", accepted=Accepted(training_people=True))
+    of_old, of_new = both.text().splitlines()[:2]
+    assert of_old.startswith("old.npz: the model was trained on 1 of the")
+    assert of_new.startswith("new.npz: the model was trained on 2 of the 108 people (by name)")
+    assert both.promise.in_training is not None
+    assert both.promise.in_training.people == 2
 
 
 def test_rows_of_unrecorded_pixels_are_refused(tmp_path: Path):

@@ -11,7 +11,7 @@ from PIL import Image
 
 import verisphere
 from verisphere.backbones.backbone import Backbone
-from verisphere.base.trained_on import RowsInTraining
+from verisphere.base.trained_on import RowsInTraining, SharedWithTraining
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin
 from verisphere.cli.start import main
 from verisphere.decide import SortedScores, TooFewComparisonsError, disjoint_pairs, gallery_threshold
@@ -330,7 +330,9 @@ def test_a_gallery_of_photographs_is_tied_to_its_model(files):
     probe = photo(files / "probe.png", AGAIN[2])
     assert identify(probe, files / "people", MODEL, FIND, Choice(calibration=files / "g.json")).matches[0].name == "p2"
     other = replace(MODEL, sha256="1" * 64)
-    with pytest.raises(ValueError, match=r"g\.json: its gallery: not made as model embeds these photographs \(weights"):
+    with pytest.raises(
+        ValueError, match=r"g\.json \(its gallery\): not made as model embeds these photographs \(weights"
+    ):
         identify(probe, files / "people", other, FIND, Choice(calibration=files / "g.json"))
 
 
@@ -440,6 +442,17 @@ def test_each_of_many_probes(files, calibrated):
     assert "9 probes among 8 people" in found.text()
     by_rows = identify_each(files / "probes.npz", files / "gallery.npz", MODEL, FIND, Choice(**asked))
     assert sorted(probe.person for probe in by_rows.probes) == sorted([*names.values(), *[""] * (PEOPLE - len(names))])
+
+
+def test_python_warns_of_what_weakens_a_promise(files, caplog):
+    strangers, gallery = read_embeddings(files / "strangers.npz"), read_embeddings(files / "gallery.npz")
+    promised = verisphere.calibrate(strangers, gallery=gallery, fpir="0.1")
+    MODEL.identify(AGAIN, gallery, calibration=promised)
+    assert "so it promises nothing" not in caplog.text
+    shared = SharedWithTraining(3, 0, 40, 40, True)
+    thresholds = tuple(replace(threshold, in_training=shared) for threshold in promised.thresholds)
+    MODEL.identify(AGAIN, gallery, calibration=replace(promised, thresholds=thresholds))
+    assert "the model was trained on 3 of the 40 people (by name), so it promises nothing about new" in caplog.text
 
 
 def test_python(files):
@@ -619,7 +632,7 @@ def test_a_side_of_other_pixels_than_the_model_takes_is_refused_by_export_and_id
     cohort = files / "cohort.npz" if part == "cohort" else None
     choice, probe = Choice(calibration=files / "g.json", cohort=cohort), photo(files / "probe.png", AGAIN[2])
     for answer in (identify, identify_each):
-        with pytest.raises(ValueError, match=rf"g\.json: its {part}: not made as .*mean 3 against"):
+        with pytest.raises(ValueError, match=rf"g\.json \(its {part}\): not made as .*mean 3 against"):
             answer(probe, files / "gallery.npz", MODEL, FIND, choice)
 
 

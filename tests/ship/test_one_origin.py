@@ -335,6 +335,19 @@ def test_rows_of_another_detector_than_the_thresholds_are_said_where_the_photogr
         assert any("two.npz was not made as c.json" in note and "SCRFD against MTCNN" in note for note in notes) == said
 
 
+def test_probes_of_a_calibration_that_alone_record_a_detector_are_compared_too(tmp_path):
+    plain = replace(OURS, alignment=None)
+    strangers, gallery = (rows(tmp_path / f"{place}.npz", plain, place) for place in range(2))
+    probes = read_embeddings(rows(tmp_path / "probes.npz", OTHERS["detector"][0], 2))
+    _of_gallery(strangers, gallery, probes=probes).write_json(tmp_path / "found.json")
+    model = Model(tmp_path / "model", "test", Sums().eval(), OURS.model, False, "arcface_112x112", ())
+    choice = Choice(calibration=tmp_path / "found.json")
+    for asked, told in ((OURS, True), (OTHERS["detector"][0], False)):
+        found = identify_each(rows(tmp_path / "asked.npz", asked, 3), gallery, model, aligned_faces((4, 4)), choice)
+        said = "found.json (its probes) was made otherwise (detector SCRFD against MTCNN)"
+        assert any(said in note for note in found.notes) == told
+
+
 def test_crops_of_another_detector_are_said_first_of_rows_and_of_two_photographs(tmp_path):
     ours, other = rows(tmp_path / "ours.npz", OURS, 0), rows(tmp_path / "other.npz", OTHERS["detector"][0], 1)
     plain = rows(tmp_path / "plain.npz", replace(OURS, alignment=None), 2)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from verisphere.base.provenance import Origin
+from verisphere.base.words import printable
 from verisphere.decide import GuaranteedThreshold
 from verisphere.files.calibration import Source
 from verisphere.files.documents import read_result
@@ -50,9 +51,13 @@ class Bridge(Result):
         exactly = self.promise.meaning().replace(
             "scored by the same model", "one by the new model and one by the old, carried over"
         )
+        trained = [source for source in (self.old_source, self.new_source) if source.in_training]
+        known = [f"{printable(one.file)}: {one.in_training.found()}\n" for one in trained if one.in_training]
+        first = "".join(known) if len(known) > 1 else ""  # of one, the promise says so
         return (
-            f"map: from {self.map.people:,} people (power {self.map.power:g}, ridge {self.map.ridge:g}); promise: from "
-            f"{self.promise.people or 0:,} others; a photograph by the new model against a row that was carried over\n"
+            f"{first}map: from {self.map.people:,} people (power {self.map.power:g}, ridge {self.map.ridge:g}); "
+            f"promise: from {self.promise.people or 0:,} others; a photograph by the new model against a row that was "
+            "carried over\n"
             f"{self.promise}\nexactly: {exactly}; {self.promise.misses()}"
         )
 

@@ -1,5 +1,6 @@
 """A model folder, as `verisphere export` writes it: loaded, checked against its digests, and used."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from verisphere.base.device import device_of, full_float32
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.trained_on import TrainedOn
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin, Progress, TrainingRecord, check_set, quietly
-from verisphere.base.words import check_at_least
+from verisphere.base.words import check_at_least, printable
 from verisphere.decide import Far, exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.files.disk import digest
@@ -49,6 +50,8 @@ from verisphere.models.model_json import (
 )
 from verisphere.models.trained_on import EARLIER, FILE, read_trained_on
 from verisphere.score.templates import templates_of
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +189,8 @@ class Model:
             TypeError: the gallery or the cohort is no `Embeddings`, or the calibration is of another kind.
             ValueError: there is no calibration of a gallery, it is one of another gallery, or another model made one
                 of them.
+
+        The log has a warning of each thing that weakens the promise, such as people of the training.
         """
         promised = self.gallery_calibration() if calibration is None else calibration
         if not isinstance(promised, GalleryCalibration | None):
@@ -203,6 +208,8 @@ class Model:
         ):
             if origin is not None:  # arrays have none
                 check_same_origin(f"{self.folder} was", self.origin(ImageSource("")), what, origin, "embed it anew")
+        for weakness in promised.weak:
+            log.warning("calibration: %s", printable(weakness))
         promised.strangers.check_probes("calibration", pooled=False)
         probes, known = self.embed(faces), Gallery(gallery)
         if refused := promised.why_not(len(known.people), known.digests):

@@ -47,8 +47,10 @@ def make_bridge(
         found, promise = promised_map(before, after, far, guarantee, seed)
         fitted = np.unique(before.identities[~_for_promise(before, far, guarantee, seed)]).tolist()
     (old_origin, old_source), (new_origin, new_source) = ((side.origin, side.source) for side in sides)
-    known = {name: of_old[name] or of_new[name] for name in ("in_training", "implausible")}
-    promise = replace(promise, calibrated_on=of_new["calibrated_on"], **known)
+    known = filter(None, (of_old["in_training"], of_new["in_training"]))
+    most = max(known, key=lambda shared: (shared.people, shared.images), default=None)
+    implausible = of_old["implausible"] or of_new["implausible"]
+    promise = replace(promise, calibrated_on=of_new["calibrated_on"], in_training=most, implausible=implausible)
     return Bridge(old_origin, new_origin, found, promise, old_source, new_source, tuple(map(name_digest, fitted)))
 
 

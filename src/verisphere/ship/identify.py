@@ -291,8 +291,12 @@ class _Search:
             check(len(opened.gallery.people), len(opened.gallery.people) < opened.gallery.photographs)
             notes[:0] = [sentence(printable(note))] if note else []
         if promise.calibration is not None:
-            for side, known in promise.calibration.origins.items():  # what differs is refused, the rest noted elsewhere
-                notes_on_origin(model, find, Path(f"{promise.file}: its {side}"), known, "calibrate")
+            of_strangers = promise.origin and promise.origin.source.detector  # which is noted above
+            for side, known in promise.calibration.origins.items():
+                named = promise.file.with_name(f"{promise.file.name} (its {side})")
+                found = notes_on_origin(model, find, named, known, "calibrate")
+                if known is not None and known.source.detector != of_strangers:
+                    notes += [sentence(note) for note in found if UNRECORDED not in note]
             part = promise.calibration.part(len(opened.gallery.people), opened.gallery.digests)
             notes += [SETS_IN_GALLERY] if sets else []
             notes += [sentence(printable(part))] if part else []
