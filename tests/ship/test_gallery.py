@@ -330,9 +330,7 @@ def test_a_gallery_of_photographs_is_tied_to_its_model(files):
     probe = photo(files / "probe.png", AGAIN[2])
     assert identify(probe, files / "people", MODEL, FIND, Choice(calibration=files / "g.json")).matches[0].name == "p2"
     other = replace(MODEL, sha256="1" * 64)
-    with pytest.raises(
-        ValueError, match=r"g\.json \(its gallery\): not made as model embeds these photographs \(weights"
-    ):
+    with pytest.raises(ValueError, match=r"g\.json \(its gallery\): not made as model embeds .* \(weights"):
         identify(probe, files / "people", other, FIND, Choice(calibration=files / "g.json"))
 
 

@@ -10,7 +10,7 @@ import pytest
 from living_galleries import DIM, ENROLLED, people, strangers
 from two_models import OLD
 from verisphere.base.identity import names_taken
-from verisphere.base.trained_on import RowsInTraining
+from verisphere.base.trained_on import RowsInTraining, SharedWithTraining
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
 from verisphere.decide.bounds import binomial_bounds
@@ -169,7 +169,11 @@ def test_what_weakens_the_figures_is_said_first(tmp_path, gallery):
     known = PROBES.names == "mated0"
     trained = replace(PROBES, in_training=RowsInTraining(known, known, True, ""))
     write_embeddings(tmp_path / "probes.npz", replace(trained, origin=replace(OLD, preprocessing=None)))
-    lines = audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv").text().splitlines()
+    with gallery.store.writing():
+        shared = SharedWithTraining(3, 0, 40, 40, True)
+        gallery.store.set_fact("promise", replace(gallery.threshold, in_training=shared))
+    first, *lines = audit_index(gallery, tmp_path / "probes.npz", tmp_path / "answers.csv").text().splitlines()
+    assert first.startswith("The model was trained on 3 of the 40 people (by name), so it promises nothing about new")
     assert lines[0].startswith(
         "probes.npz: the model was trained on 1 of the 80 people (by name) and 1 of the 80 images"
     )
@@ -208,5 +212,6 @@ def test_a_code_in_another_case_is_who_the_rule_of_names_says(tmp_path, gallery,
         write_embeddings(tmp_path / "probes.npz", Embeddings(PROBES.embeddings, PROBES.names, other_case))
     call = ["gallery", "audit", *(str(tmp_path / name) for name in ("door", "probes.npz", "answers.csv"))]
     assert main([*call, "--names", names, "--json", str(tmp_path / "audit.json")]) == 0
-    rates = {rate["name"]: rate["queries"] for rate in json.loads((tmp_path / "audit.json").read_text())["rates"]}
-    assert (rates["TPIR"], rates["FPIR"]) == (mated, 80 - mated)
+    figures = json.loads((tmp_path / "audit.json").read_text())
+    rates = {rate["name"]: rate["queries"] for rate in figures["rates"]}
+    assert (rates["TPIR"], rates["FPIR"], figures["names_rule"]) == (mated, 80 - mated, names)

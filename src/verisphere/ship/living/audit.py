@@ -61,6 +61,7 @@ class IndexAudit(Result):
     unanswered: int
     off: float
     notes: tuple[str, ...] = ()
+    names_rule: Names | None = None
 
     def text(self) -> str:
         """The notes, the rates as a table, and how far scores are off."""
@@ -92,7 +93,7 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         raise ValueError(f"{probes}: two queries have one name, so that it is not known whose answers are whose")
     with store.reading():
         gallery.promise.check_model()
-        limit = gallery.threshold.threshold
+        limit, warning = gallery.threshold.threshold, gallery.threshold.warning()
         joined = "SELECT slot, person, p.name, f.name FROM photographs f JOIN people p USING (person) ORDER BY slot"
         slots, persons, owners, photographs = zip(*store.select(joined), strict=True)
         rows = store.rows(np.array(slots, np.int64))
@@ -102,7 +103,8 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     queries, stored = same_people((probes, queries), (store.name, Embeddings(rows, slots, owners, names_rule=merged)))
     people, owners = queries.identities.tolist(), stored.identities.tolist()
     unlikely = implausible_sides(queries, stored, (probes.name, store.name))
-    notes = first_lines([evaluated(probes, queries)], unlikely).splitlines()
+    notes = [sentence(warning)] if warning else []
+    notes += first_lines([evaluated(probes, queries)], unlikely).splitlines()
     untied = gallery.origin is None or None in gallery.promise.enrolled
     notes += [sentence(on_trust("the gallery", "some of its rows or strangers"))] if untied else []
     if unrecorded(queries.origin, *gallery.promise.origins):
@@ -153,7 +155,7 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
         rates.append(AuditedRate.of("FPIR", *wrong[:, ~mated]))
     held = len(set(persons)), len(rows), limit, "people" if labels is owners else "photographs"
     found_rates, unanswered = tuple(rates[count == 1 :]), len(names) - len(given)
-    return IndexAudit(store.name, *held, found_rates, unanswered, off, tuple(notes))
+    return IndexAudit(store.name, *held, found_rates, unanswered, off, tuple(notes), queries.names_rule)
 
 
 def _answers(path: Path, queries: set[str]) -> Mapping[str, list[tuple[str, float]]]:
