@@ -255,6 +255,17 @@ def test_what_does_not_fit_is_refused(place, door, tmp_path, refused):
     assert swapped.startswith(f"verisphere: {photo}: no gallery that")
 
 
+def test_an_empty_gallery_says_what_weakens_its_promise(tmp_path, says):
+    rows = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
+    whose = {"names": np.arange(60).astype(str), "identities": np.repeat([f"p{number}" for number in range(20)], 3)}
+    np.savez(tmp_path / "alike.npz", embeddings=np.ones_like(rows), **whose)
+    np.savez(tmp_path / "sound.npz", embeddings=np.repeat(rows[:20], 3, axis=0) + rows / 4, **whose)
+    for name, first in (("alike", "Scores cannot be right: "), ("sound", "Nothing ties the threshold to this model")):
+        create = ("gallery", "create", tmp_path / name, "--strangers", tmp_path / f"{name}.npz", "--fpir", "0.2")
+        assert says(*create, *EXPECTED).startswith(first)
+        assert first in says("gallery", "info", tmp_path / name)
+
+
 class Turned(Bridge):
     """A map that is only told apart from another by its numbers."""
 

@@ -126,7 +126,8 @@ def gallery_create(options: argparse.Namespace) -> str:
     terms, name = gallery.promise.terms, printable(gallery.store.name)
     strangers = counted(len(about["strangers"].people), "stranger")
     what = f"{name}: an empty gallery, {terms.guarantee} at FPIR {terms.fpir} by {strangers}."
-    return f"{what} To enrol people: verisphere gallery enrol {name} PEOPLE --model MODEL"
+    what += f" To enrol people: verisphere gallery enrol {name} PEOPLE --model MODEL"
+    return "\n".join([*gallery.info().promised()[1:], what])
 
 
 def gallery_strangers(options: argparse.Namespace, gallery: "LivingGallery") -> str:

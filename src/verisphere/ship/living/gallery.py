@@ -199,6 +199,7 @@ class LivingGallery:
                 threshold=promise,
                 unrecorded=unrecorded(*self.promise.origins),
                 names_rule=self.promise.terms.names_rule,
+                weak_strangers=self.promise.terms.weak,
                 **counts,
             )
 

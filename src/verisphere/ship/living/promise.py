@@ -28,6 +28,7 @@ from verisphere.decide.point import far_text
 from verisphere.files.gallery_calibration import check_fpirs
 from verisphere.files.gallery_store import Store
 from verisphere.files.json_values import from_json, shown
+from verisphere.files.results import warnings_of
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.top_k import best_people
 from verisphere.ship.calibrated_files import EmbeddingsSet
@@ -48,6 +49,11 @@ class Terms:
     in_training: SharedWithTraining | None = None
     implausible: str = ""
     names_rule: Names | None = None  # how names of strangers that are equal once folded were taken
+
+    @property
+    def weak(self) -> tuple[str, ...]:
+        """What weakens the promise because of the strangers, a clause each; empty for nothing."""
+        return *warnings_of("the strangers", self.in_training, ()), *filter(None, (self.implausible,))
 
 
 def omitted(people: int) -> str:

@@ -125,10 +125,11 @@ class GalleryInfo(Result):
     threshold: GalleryThreshold | None
     unrecorded: bool = False
     names_rule: Names | None = None
+    weak_strangers: tuple[str, ...] = ()
 
     def promised(self) -> list[str]:
         """The threshold with its promise, and what weakens it, a sentence each."""
-        weak = [UNTIED] if self.origin is None else []
+        weak = [*([] if self.threshold else self.weak_strangers), *([UNTIED] if self.origin is None else [])]
         weak += [on_trust("the gallery", "some of its rows")] if self.trusted else []
         weak += [f"some of its rows or strangers were {UNRECORDED}"] if self.unrecorded else []
         return [str(self.threshold) if self.threshold else "Nobody is enrolled yet.", *map(sentence, weak)]
