@@ -71,10 +71,12 @@ class Lines:
         return np.where(wrong, NOT_WHOLE, np.where(minus, -numbers, numbers))
 
     def texts(self, starts: Int64[np.ndarray, " lines"], stops: Int64[np.ndarray, " lines"]) -> Texts:
-        """The texts of a column in all lines."""
+        """The texts of a column in all lines; UnicodeDecodeError where they are not UTF-8."""
         width = stops - starts
         ends = np.cumsum(width)
-        return Texts(self.text[np.repeat(starts - (ends - width), width) + np.arange(int(width.sum()))], ends)
+        utf8 = self.text[np.repeat(starts - (ends - width), width) + np.arange(int(width.sum()))]
+        utf8.tobytes().decode()
+        return Texts(utf8, ends)
 
 
 def blocks_of_lines(path: Path) -> Iterator[Lines]:
@@ -190,9 +192,8 @@ def read_name_list(path: Path) -> NameList | None:
         bad = (key == NOT_WHOLE) | (label == NOT_WHOLE) | (end <= begin)
         for number in block.numbers[bad].tolist():
             wrong[number] = "its key and its first label are not whole numbers, or its path is empty"
-        names = block.texts(begin[~bad], end[~bad])
         try:
-            names.utf8.tobytes().decode()
+            names = block.texts(begin[~bad], end[~bad])
         except UnicodeDecodeError as error:
             raise ValueError(f"{place}: not UTF-8 text ({error.reason})") from None
         every.extend(names)
