@@ -11,8 +11,10 @@ from PIL import Image
 
 import verisphere
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.identity import names_taken
 from verisphere.base.trained_on import RowsInTraining, SharedWithTraining
 from verisphere.base.vocabulary import Embeddings, ImageSource, Origin
+from verisphere.base.words import Names
 from verisphere.cli.start import main
 from verisphere.decide import SortedScores, TooFewComparisonsError, disjoint_pairs, gallery_threshold
 from verisphere.files.calibration import read_calibration
@@ -284,6 +286,19 @@ def test_a_calibration_is_repeated_for_a_gallery_that_changed(files):
     assert again.thresholds[0].review.unfound == 1
     assert again.verdicts == tuple(verdicts[1:])  # without the photograph the first verdict says nothing
     assert again.thresholds[0].strangers == STRANGERS - 2
+
+
+def test_again_takes_names_as_the_calibration_before_did(files):
+    with names_taken("merge"):
+        before = found_in(files).calibration(["0.1"])
+        assert found_in(files).again(before).strangers.names_rule == "merge"
+    rules: tuple[Names | None, ...] = (None, "exact")
+    for rule in rules:
+        with (
+            names_taken(rule),
+            pytest.raises(ValueError, match=r"strangers\.npz: .* by the rule 'merge'; repeat"),
+        ):
+            found_in(files).again(before)
 
 
 def test_again_keeps_the_wrong_verdicts_that_were_asked_for(files):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from verisphere.base.identity import names_taken
+from verisphere.base.words import Names
 from verisphere.measure.suite.images import find_images
 from verisphere.measure.suite.sets import KNOWN_SETS, find_sets
 
@@ -218,6 +220,21 @@ def test_folders_that_labels_contradict_are_said_to_be_compared_with_nobody(tmp_
     assert read(tmp_path).identities == ("-1",) * 3
     (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "people, which 1 labels contradict, nor compared with the training's people" in said
+
+
+def test_folders_in_two_spellings_are_people_as_the_rule_of_names_says(tmp_path: Path):
+    touch(tmp_path, "mine/Ann/1.jpg", "mine/ann/2.jpg", "mine/Bo/1.jpg")
+    (tmp_path / "mine" / "pairs.csv").write_text("left,right,label\nAnn/1.jpg,ann/2.jpg,1\nAnn/1.jpg,Bo/1.jpg,0\n")
+    (task,) = find_sets(tmp_path)[0]
+    (read,) = task.parts.values()
+    with pytest.raises(ValueError, match=r"pairs\.csv: .*'Ann'.*'ann'.* are one name but for case"):
+        read(tmp_path)
+    rules: tuple[Names, ...] = ("merge", "exact")
+    people = []
+    for rule in rules:
+        with names_taken(rule):
+            people.append(read(tmp_path).identities)
+    assert people == [("Ann", "Ann", "Bo"), ("-1",) * 3]  # two people whom a label calls one are none
 
 
 def test_missing_images_are_counted_and_the_first_is_named(tmp_path: Path):

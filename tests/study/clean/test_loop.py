@@ -86,6 +86,10 @@ def test_a_loop_and_its_second_start(recipe: Path, tmp_path: Path, monkeypatch: 
         ValueError, match=r"measured: truth was .* and is None; measured: rank_1 was True and is False; ch"
     ):
         clean_loop(recipe, WORDS, out, replace(asked, truth=None, rank_1=False), device="cpu")
+    with monkeypatch.context() as merged:
+        merged.setattr("verisphere.images.faces.Faces.names_rule", "merge")
+        with pytest.raises(ValueError, match=r"another loop: .*names: it was None and is 'merge'"):
+            clean_loop(recipe, WORDS, out, asked, device="cpu")
     (tmp_path / "filled").mkdir()
     (tmp_path / "filled" / "note").touch()
     with pytest.raises(ValueError, match=r"filled: it holds something, and no loop; choose another --out"):

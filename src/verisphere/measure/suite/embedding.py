@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from verisphere.base.collectives import on_first_rank
+from verisphere.base.identity import decided
 from verisphere.base.vocabulary import Embeddings, Progress, quietly
 from verisphere.base.work import ranges, steps_of
 from verisphere.files.disk import write_text
@@ -138,6 +139,7 @@ class EmbedOnce:
             np.array(images.identities),
             None if images.domains is None else np.array(images.domains),
             templates=None if images.templates is None else np.array(images.templates),
+            names_rule=decided(),
         )
         record = self.model.trained_on
         known = None if record is None else record.rows(named.identities, digests, named.names_rule)
@@ -155,5 +157,5 @@ def _columns(embeddings: Embeddings) -> list[object]:
     columns = [embeddings.names, embeddings.identities, embeddings.domains, embeddings.templates]
     known = embeddings.in_training
     columns += [] if known is None else [known.people, known.images]
-    of_training = None if known is None else (known.named, known.gap)
-    return [*(None if column is None else column.tolist() for column in columns), of_training]
+    rest = embeddings.names_rule, None if known is None else (known.named, known.gap)
+    return [*(None if column is None else column.tolist() for column in columns), *rest]

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64
 
+from verisphere.base.identity import decided
 from verisphere.base.vocabulary import NOBODY, printable
+from verisphere.files.errors import errors_naming
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.images_json import read_source
@@ -21,6 +23,7 @@ from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.files.results import Result
 from verisphere.files.text import numbered_lines
 from verisphere.images.packs.bin_pairs import BIN
+from verisphere.images.packs.columns import spelled_once
 from verisphere.images.packs.folders import read_folder
 from verisphere.images.packs.image_files import image_files
 from verisphere.measure.distractors import DistractorOptions, evaluate_distractors
@@ -161,7 +164,9 @@ def _listed_images(path: Path, place: Path, root: Path) -> SetImages:
 
 
 def _people_by_folder(pairs: PairList, names: Sequence[str]) -> tuple[str, ...]:
-    person = {name: name.split("/")[0] if name.count("/") == 1 else NOBODY for name in names}
+    folders = [name.split("/")[0] if name.count("/") == 1 else NOBODY for name in names]
+    with errors_naming(pairs.source):
+        person = dict(zip(names, spelled_once(folders, names, decided()), strict=True))
     sides = zip(pairs.left, pairs.right, pairs.genuine, strict=True)
     both = ((person[left], person[right], genuine) for left, right, genuine in sides)
     wrong = sum(NOBODY not in (left, right) and (left == right) != genuine for left, right, genuine in both)

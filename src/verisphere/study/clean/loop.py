@@ -97,7 +97,8 @@ def clean_loop(
         data = first.recipe.data
         on_every_rank(lambda: truth_of_list(truth, data.names, data.identities, data.names_rule))
     measured = {"truth": None if truth is None else str(real_path(truth)), "rank_1": options.rank_1}
-    on_first_rank(lambda: _open(out, {"recipe": first.resolved, "rule": asdict(options.rule), "measured": measured}))
+    asked = {"recipe": first.resolved, "names": first.recipe.data.names_rule}
+    on_first_rank(lambda: _open(out, {**asked, "rule": asdict(options.rule), "measured": measured}))
     session: dict[str, Any] = {"measure": measure, "device": device, "threads": threads, "progress": progress}
     _train(first, out / FIRST, session)
     done = on_first_rank(lambda: "done" if _is_clean(out / CLEANED) else "")
