@@ -108,6 +108,13 @@ def test_rows_are_found_by_name_and_by_image():
     assert not known.pooled(np.arange(4), 4).templates  # of one image each
 
 
+def test_rows_of_nobody_are_no_person():
+    identities = np.array(["Ann", "-1", "-1", "Bo"])
+    rows = RowsInTraining(np.array([True, True, False, False]), np.zeros(4, bool), True, "")
+    assert (rows.shared(identities).people, rows.shared(identities).of_people) == (1, 2)
+    assert not rows.shared(np.full(4, "-1"))
+
+
 def test_sets_that_share_nothing_say_so_and_what_was_not_compared():
     digests = image_digests(PIXELS)
     people = np.array(["a", "a", "b", "c"])

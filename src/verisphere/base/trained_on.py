@@ -191,7 +191,7 @@ class RowsInTraining:
     def shared(self, identities: np.ndarray | None) -> SharedWithTraining:
         """The number of people and images that are shared; without identities nobody is known."""
         everyone = [] if identities is None else np.unique(identities[identities != NOBODY]).tolist()
-        known = 0 if identities is None else len(np.unique(identities[self.people]))
+        known = 0 if identities is None else len(np.unique(identities[self.people & (identities != NOBODY)]))
         with_name, images = sum(map(is_name, everyone)), int(self.images.sum())
         named = self.named and with_name > 0
         nameless = len(everyone) - with_name if named else 0

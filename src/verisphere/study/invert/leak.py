@@ -319,7 +319,8 @@ def leak_text(figures: LeakFigures) -> str:
             ]
         )
         if row.other_people and row.worked:
-            rows.append(["the same faces, as other people", *"----", *_shares(row.other_people, len(fars))])
+            passing = [number(point.tar, 3) for point in row.other_people]  # comparisons share faces and people
+            rows.append(["the same faces, as other people", *"----", *passing])
         if row.strangers:
             rows.append(["strangers' photographs, chosen likewise", *"----", *_shares(row.strangers, len(fars))])
     steps = figures.settings.get("steps")

@@ -167,7 +167,10 @@ def _accepted(entry: Likeness) -> list[list[str]]:
             number(point.threshold, 3),
             f"{point.genuine_accepted} of {point.genuine_total}",
             number(point.tar, 3),
-            f"{number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)}",
+            # comparisons with other people share faces and people, so binomial bounds would be too narrow
+            "-"
+            if points is entry.other_points
+            else f"{number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)}",
         ]
         for what, points in (
             ("generated", entry.points),
