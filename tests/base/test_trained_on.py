@@ -2,10 +2,12 @@
 
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from verisphere.base.identity import names_taken
 from verisphere.base.trained_on import (
     RENAMED,
     UNNAMED,
@@ -17,6 +19,7 @@ from verisphere.base.trained_on import (
     pooled_rows,
 )
 from verisphere.base.vocabulary import Embeddings
+from verisphere.files.embeddings import read_embeddings, write_embeddings
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 3, 6, 5), np.uint8)
 
@@ -73,6 +76,20 @@ def test_names_are_compared_as_written_where_exact_decided_on_both_sides():
     both = exact.after([TrainedOn.unknown("adopted"), exact])
     assert both.rows(rows, digests, "exact").people.tolist() == [False, True, False, False]
     assert exact.after([record(["Cy"], nothing)]).rows(rows, digests, "exact").people.tolist() == folded
+
+
+def test_of_names_compared_as_written_nothing_is_known_of_merged_ones(tmp_path: Path):
+    digests, people = np.arange(3), np.array(["ANN", "ANN", "Bea"])
+    exact = replace(record(["Ann", "Bea"], digests[:0]), written=name_digests(["Ann", "Bea"], written=True))
+    rows = Embeddings(
+        np.eye(3), identities=people, in_training=exact.rows(people, digests, "exact"), names_rule="exact"
+    )
+    assert rows.shared_with_training == SharedWithTraining(1, 0, 2, 3, True)
+    write_embeddings(tmp_path / "exact.npz", rows)
+    assert read_embeddings(tmp_path / "exact.npz").shared_with_training == rows.shared_with_training
+    with names_taken("merge"):
+        merged = read_embeddings(tmp_path / "exact.npz").shared_with_training
+    assert merged == SharedWithTraining(1, 0, 2, 3, False, RENAMED)
 
 
 def test_of_two_codes_that_differ_in_case_one_of_the_training_is_not_forgotten():

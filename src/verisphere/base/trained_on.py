@@ -148,6 +148,7 @@ class RowsInTraining:
         named: whether the training has names, and all people of the rows were compared with them.
         digests: digest of each row's image; None where a row stands for several images.
         templates: whether a row stands for several images.
+        written: whether people were compared by their names as written: of other spellings nothing is known.
     """
 
     people: Bool[np.ndarray, " rows"]
@@ -157,6 +158,7 @@ class RowsInTraining:
     digests: Int64[np.ndarray, " rows"] | None = None
     identities: np.ndarray | None = None
     templates: bool = False
+    written: bool = False
 
     @classmethod
     def unrecorded(cls, rows: int, gap: str) -> "RowsInTraining":
@@ -165,6 +167,9 @@ class RowsInTraining:
 
     def of(self, identities: np.ndarray, how: Names | None = None) -> "RowsInTraining":
         """The record of these people; under other names than before (`how`), of what is known of the new names."""
+        if self.written and how == "merge":
+            renamed = "; ".join(filter(None, (self.gap, RENAMED)))
+            return replace(self, named=False, gap=renamed, written=False).of(identities, how)
         if self.identities is None or np.array_equal(identities, self.identities):
             return replace(self, identities=identities)
         form_in = form_of(how)
@@ -212,6 +217,7 @@ def pooled_rows(parts: Sequence[RowsInTraining | None]) -> RowsInTraining | None
         "; ".join(dict.fromkeys(part.gap for part in known if part.gap)),
         np.concatenate(digests) if len(digests) == len(known) else None,
         templates=any(part.templates for part in known),
+        written=any(part.written for part in known),
     )
 
 
@@ -265,4 +271,5 @@ class TrainedOn:
         written = self.written if how == "exact" else None
         names = [name_digest(own_name(name), written is not None) for name in people.tolist()]
         known &= np.isin(np.array(names, np.int64), self.people if written is None else written)
-        return RowsInTraining(known[person], np.isin(digests, self.images), bool(len(self.people)), self.gap, digests)
+        record = bool(len(self.people)), self.gap, digests
+        return RowsInTraining(known[person], np.isin(digests, self.images), *record, written=written is not None)

@@ -190,15 +190,18 @@ def rows_in_training(arrays: Mapping[str, np.ndarray], rows: int) -> RowsInTrain
     ):
         raise ValueError(f"its arrays {', '.join(IN_TRAINING)} are not what `verisphere embed` writes")
     record = _read_record(arrays.get("trained_record"))
-    return RowsInTraining(present["trained_people"], present["trained_images"], *record, present.get("digests"))
+    digests = present.get("digests")
+    return RowsInTraining(present["trained_people"], present["trained_images"], digests=digests, **record)
 
 
-def _read_record(column: np.ndarray | None) -> tuple[bool, str]:
-    """Whether the training has names, and why it could not be compared."""
+def _read_record(column: np.ndarray | None) -> dict[str, Any]:
+    """Whether the training has names, why it could not be compared, and whether names were compared as written."""
     if column is not None and column.ndim == 0 and column.dtype.kind == "U" and column.itemsize <= 4 * _LONGEST_ORIGIN:
         fields = read_json(str(column))
-        if isinstance(fields, dict) and type(fields.get("named")) is bool and type(fields.get("gap")) is str:
-            return fields["named"], fields["gap"]
+        kinds = {"named": bool, "gap": str, "written": bool}
+        fields = {"written": False, **fields} if isinstance(fields, dict) else {}  # earlier versions did not say
+        if all(type(fields.get(name)) is kind for name, kind in kinds.items()):
+            return {name: fields[name] for name in kinds}
     raise ValueError("its array trained_record is not what `verisphere embed` writes (JSON with named and gap)")
 
 
@@ -220,7 +223,8 @@ def columns_of(embeddings: Embeddings) -> dict[str, Any]:
         columns["origin"] = np.array(json.dumps(asdict(embeddings.origin)))
     if (known := embeddings.in_training) is not None:
         columns |= {"trained_people": known.people, "trained_images": known.images}
-        columns["trained_record"] = np.array(json.dumps({"named": known.named, "gap": known.gap}))
+        record = {name: getattr(known, name) for name in ("named", "gap", *(["written"] if known.written else []))}
+        columns["trained_record"] = np.array(json.dumps(record))
         columns |= {} if known.digests is None else {"digests": known.digests}
     if embeddings.names_rule is not None:
         columns["names_rule"] = np.array(embeddings.names_rule)

@@ -13,6 +13,7 @@ import pytest
 
 from made_library import edited, library, saved, table
 from processes import forked
+from verisphere.base.identity import names_taken
 from verisphere.base.provenance import Origin, Preprocessing
 from verisphere.base.trained_on import RowsInTraining
 from verisphere.base.vocabulary import Embeddings
@@ -117,6 +118,9 @@ def test_the_rule_of_names_is_recorded_where_identities_are_compared(tmp_path: P
     exact = saved(tmp_path, replace(faces, names_rule="exact"))
     made.append(cluster_folder(exact, tmp_path / "known", ClusterOptions(T, known=True)))
     assert [one.source.names_rule for one in made] == [None, "exact"]
+    with names_taken("merge"):
+        after = cluster_folder(exact, tmp_path / "after", ClusterOptions(T, before=tmp_path / "known"))
+    assert after.source.names_rule == "merge"  # of the people of the folder before
 
 
 def test_nothing_to_compare_with_and_an_endless_margin_are_refused(tmp_path: Path):

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.base.distributed import world
-from verisphere.base.identity import names_taken
+from verisphere.base.identity import decided, names_taken
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NOBODY, Origin, Progress, quietly
 from verisphere.base.words import counted
@@ -108,7 +108,7 @@ def _made(
         note_crowds(embeddings, faces.identities)
     source, names = evaluated(embeddings, faces), faces.names.tolist()
     if not options.known:
-        source = replace(source, names_rule=None)
+        source = replace(source, names_rule=None if options.before is None else decided())
     if images is not None:
         check_embedded(embeddings, names, images)
     row = {name: number for number, name in enumerate(names)}
