@@ -36,12 +36,13 @@ Points: TypeAlias = tuple[OperatingPoint, ...]
 def surely_above_chance(points: Points, strangers: Points = (), other_people: Points = ()) -> list[bool]:
     """Whether the lower 95 % bound of each TAR lies above its FAR, or above the upper bound of strangers' photographs.
 
-    It also has to lie above the upper bound of the same faces with other people, where that is known. At a FAR that the
-    judge's pairs do not resolve, chance is above the FAR and not known; only a comparison with strangers is sure there.
+    It also has to lie above the upper bound of the same faces with other people. Chance is not known where neither
+    these nor strangers were compared, as in earlier versions, nor, without strangers, at a FAR that the judge's pairs
+    do not resolve.
     """
     unknown = [1.0 if point.below_resolution else float(point.far_target) for point in points]
     chance = [point.tar_upper_95 for point in strangers] or unknown
-    alike = [point.tar_upper_95 for point in other_people] or [0.0] * len(points)
+    alike = [point.tar_upper_95 for point in other_people] or [0.0 if strangers else 1.0] * len(points)
     return [point.tar_lower_95 > max(least) for point, *least in zip(points, chance, alike, strict=True)]
 
 

@@ -207,7 +207,8 @@ class Model:
             *((f"the {side} of the calibration", origin) for side, origin in promised.origins.items()),
         ):
             if origin is not None:  # arrays have none
-                check_same_origin(f"{self.folder} was", self.origin(ImageSource("")), what, origin, "embed it anew")
+                own, said = self.origin(ImageSource("")), what != "the gallery"  # of the calibration it is said below
+                check_same_origin(f"{self.folder} was", own, what, origin, "embed it anew", said=said)
         for weakness in promised.weak:
             log.warning("calibration: %s", printable(weakness))
         promised.strangers.check_probes("calibration", pooled=False)

@@ -332,11 +332,11 @@ def _found(row: LeakRow, place: int) -> str:
         f"(95 % {number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)}; the attack worked: they have "
         f"{_reached(row)})"
     )
-    if row.other_people:
-        text += f", and pass as other people in {number(row.other_people[place].tar, 3)} of comparisons"
     if row.strangers:
         chance = number(row.strangers[place].tar, 3)
         text += f", where photographs of strangers that are chosen in the same way have {chance}"
+    if row.other_people:
+        text += f", and these faces pass as other people in {number(row.other_people[place].tar, 3)} of comparisons"
     return text
 
 

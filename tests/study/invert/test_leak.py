@@ -193,6 +193,11 @@ def test_strangers_are_also_people_who_are_no_candidates(tiny: Path):
     assert {faces.identities[place] for place in found.given} <= set(faces.people[:3])
 
 
+def as_nobody_else(impostors: Sequence[float], *fars: str) -> tuple[OperatingPoint, ...]:
+    """Faces that never pass as other people."""
+    return tuple(operating_point([-1.0] * 400, impostors, far) for far in fars)
+
+
 def with_reached(reached: float | None, needed: float | None = 0.5) -> Callable[[LeakRow], LeakRow]:
     return lambda row: row if row.source == "photographs" else replace(row, reached=reached, needed=needed)
 
@@ -244,14 +249,15 @@ def test_the_card_says_at_each_far_how_many_faces_were_recognised(tested: Path, 
     for far, accepted in (("0.3", 12), ("0.01", 0)):
         at = card.partition(f"At its threshold for FAR {far}, ")[2].partition("At its threshold")[0]
         assert f"{accepted} of 20" in at
-        assert at.count(f"and pass as other people in {accepted / 20:.3f} of comparisons") == 3
+        assert at.count(f"and these faces pass as other people in {accepted / 20:.3f} of") == 3
 
 
 @pytest.mark.parametrize(("reached", "worked"), [(0.9, True), (0.44, True), (0.42, False), (-0.02, False)])
 def test_the_judge_decides_only_of_faces_that_came_half_the_way(reached: float, worked: bool):
     """After a single step, faces of noise can be alike for the judge too."""
     scores, impostor = np.linspace(0.5, 0.9, 16), np.linspace(-0.5, 0.4, 200)
-    row = LeakRow("folder", 0.3, 0.0, (operating_point(scores, impostor, "1e-1"),), reached, 0.866)
+    alike = as_nobody_else(impostor.tolist(), "1e-1")
+    row = LeakRow("folder", 0.3, 0.0, (operating_point(scores, impostor, "1e-1"),), reached, 0.866, other_people=alike)
     assert row.worked == worked
 
 
@@ -262,7 +268,8 @@ def test_an_attack_whose_faces_the_judge_surely_recognises_has_worked(
     """Short of the cosine that two photographs have; 16 of 64 at FAR 0.1 are surely more than chance, 8 are not."""
     figures = read_leak(tested / "leak.json")
     point = operating_point([1.0] * accepted + [-1.0] * (64 - accepted), [place / 100 for place in range(10)], "1e-1")
-    row = replace(with_reached(0.49)(figures.rows[1]), points=(point,))
+    alike = as_nobody_else([place / 100 for place in range(10)], "1e-1")
+    row = replace(with_reached(0.49)(figures.rows[1]), points=(point,), other_people=alike)
     figures = replace(figures, rows=(replace(figures.rows[0], points=(point,)), row))
     (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
     (card,) = leak_section(tmp_path, "leak.json")
@@ -272,7 +279,7 @@ def test_an_attack_whose_faces_the_judge_surely_recognises_has_worked(
     assert ("| worked |" in leak_text(figures)) == worked
     assert ("says nothing on what can be recovered" in leak_text(figures)) == (not worked)
     findings = replace(findings_of(tested / "embeddings"), reached=0.49, needed=0.5)
-    judged = replace(findings.likeness[-1], points=(point,))
+    judged = replace(findings.likeness[-1], points=(point,), other_points=alike)
     verdict = replace(findings, likeness=(findings.likeness[0], judged)).verdict or ""
     assert verdict.startswith("the attack worked, since the judge surely takes" if worked else "the attack failed")
 
@@ -287,7 +294,8 @@ def test_an_attack_whose_faces_the_judge_does_not_recognise_is_no_proof_of_safet
         impostors = [place / 100 for place in range(10)]
         points = (operating_point([share] * 10, impostors, "1e-1"),)
         strangers = (operating_point([0.0, 1.0] * 50, impostors, "1e-1"),) if row.strangers else ()
-        return replace(with_reached(0.6)(row), points=points, strangers=strangers)
+        alike = row.other_people and as_nobody_else(impostors, "1e-1")
+        return replace(with_reached(0.6)(row), points=points, strangers=strangers, other_people=alike)
 
     figures = replace(figures, rows=tuple(map(with_share, figures.rows)))
     (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
@@ -308,7 +316,7 @@ def test_every_far_is_named_at_which_the_judge_does_not_recognise_the_faces(test
     ):
         points = tuple(operating_point(scores, impostors, far) for far in fars)
         photographs, row = figures.rows[:2]
-        row = replace(with_reached(0.6)(row), points=points, other_people=())
+        row = replace(with_reached(0.6)(row), points=points, other_people=as_nobody_else(impostors, *fars))
         told = replace(figures, rows=(replace(photographs, points=points), row))
         (tmp_path / "leak.json").write_text(json.dumps(asdict(told)))
         for text in (leak_text(told), *leak_section(tmp_path, "leak.json")):
@@ -319,7 +327,7 @@ def test_every_far_is_named_at_which_the_judge_does_not_recognise_the_faces(test
 @pytest.mark.parametrize("chance", ["strangers", "other_people"])
 @pytest.mark.parametrize(("accepted", "of", "others", "recognised"), [
     (2, 16, None, False),  # a lower bound of 0.016, at FAR 0.1
-    (6, 16, None, True),
+    (6, 16, None, False),  # as an earlier version has it
     (6, 16, 2, True),
     (6, 16, 30, False),  # of 100
 ])  # fmt: skip

@@ -53,7 +53,7 @@ class Likeness:
     photographs of two people. Where images stand for the most similar person, `stranger_points` have the share of
     strangers' photographs that are accepted as the person chosen for them in the same way, at the same thresholds; of
     those for whom one person is chosen the first counts.
-    `other_points` have that of the comparisons of the counted images with photographs of other people.
+    `other_points` have that of the counted images against the photographs that the others of these are compared with.
     """
 
     model: str

@@ -328,9 +328,9 @@ def leak_text(figures: LeakFigures) -> str:
         f"by {figures.judge} (steps: {steps}); an attack worked if the attacked model finds its faces as similar "
         f"to their targets as two photographs of one person, or half as similar and {figures.judge} surely recognises "
         "them at one FAR; faces given to one person by the choice of the most similar count as one.\n"
-        "by chance, faces pass as their people as often as they do as other people; a stranger's photograph has a TAR "
-        "of the FAR itself where its person was fixed before, and that of the strangers' photographs where the most "
-        "similar person was chosen"
+        "by chance, a face whose person was fixed before passes as often as it does as other people, and a stranger's "
+        "photograph at the FAR itself; where the most similar person was chosen, strangers' photographs, chosen "
+        "likewise, show what chance gives"
     )
     if any(point.below_resolution for row in figures.rows for point in (*row.points, *row.strangers)):
         told += "\na TAR with * is at a FAR below what so few pairs of two people resolve"

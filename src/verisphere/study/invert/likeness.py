@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64, UInt8
+from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
 from verisphere.base.vocabulary import OperatingPoint
@@ -149,7 +149,7 @@ class Compared:
             tuple(comparisons),
             self._points(fars, list(chosen.values())),
             tuple(of_strangers),
-            self._points(fars, self.cosines[rows][:, self._once][strangers[rows][:, self._once]]),
+            self._points(fars, self._as_others(rows)),
         )
 
     def _comparisons(self, names: Sequence[str]) -> list[Comparison]:
@@ -167,18 +167,22 @@ class Compared:
                 found.append(Comparison(names[row], given, name_of[of_person[-1]], ours, real))
         return found
 
-    @property
-    def _once(self) -> Int64[np.ndarray, " photographs"]:
-        """The place of each photograph in `given`, `own` and `others`: several images may stand for one person."""
-        photographs = self.photographs
-        places = [*photographs.given, *(place for own in photographs.own for place in own), *photographs.others]
-        return np.unique(places, return_index=True)[1]
+    def _as_others(self, rows: Sequence[int]) -> Float[np.ndarray, " comparisons"]:
+        """The cosines of images with the photograph that each other person's first image is compared with."""
+        person = np.array(self.photographs.people, object)[[*rows]]
+        first = np.unique(person.astype(str), return_index=True)[1]
+        compared = [self.own[self.owner == rows[place]][-1] for place in first]
+        cosines = self.generated[[*rows]] @ np.array(compared).reshape(-1, self.generated.shape[1]).T
+        return cosines[person[:, None] != person[first]]
 
     def _points(
         self, fars: Sequence[Far], cosines: Sequence[float] | Float[np.ndarray, " comparisons"]
     ) -> tuple[OperatingPoint, ...]:
         """The operating points of cosines; the impostors are pairs of photographs of two people, each pair once."""
-        real, person = np.concatenate([self.given, self.own, self.others])[self._once], self._people[self._once]
+        photographs = self.photographs
+        places = [*photographs.given, *(place for own in photographs.own for place in own), *photographs.others]
+        once = np.unique(places, return_index=True)[1]  # several images may stand for one person
+        real, person = np.concatenate([self.given, self.own, self.others])[once], self._people[once]
         impostor = (real @ real.T)[np.triu(person[:, None] != person[None, :], 1)]
         if not len(impostor) or not len(cosines):
             return ()
