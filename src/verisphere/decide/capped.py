@@ -55,7 +55,7 @@ def capped_rank(people: int, far: Far, cap: float, thinned: bool = True) -> int:
     """The rank among all pairs of one image each of these people, of the score that becomes the threshold; 0 for none.
 
     Without thinned people, whose bounds take long, it may be lower, but is 0 where it is 0 with them, and only there.
-    >>> capped_rank(90, "1e-3", 2), capped_rank(89, "1e-3", 2), capped_rank(600, "1e-3", 2)
+    >>> capped_rank(90, "1e-3", 2.0), capped_rank(89, "1e-3", 2.0), capped_rank(600, "1e-3", 2.0)
     (1, 0, 94)
     """
     if not (isinstance(cap, Real) and math.isfinite(cap) and cap >= 1):
@@ -70,7 +70,7 @@ def capped_rank(people: int, far: Far, cap: float, thinned: bool = True) -> int:
 def capped_people_needed(far: Far, cap: float) -> int:
     """The fewest people whose pairs can promise a FAR under a cap.
 
-    >>> [capped_people_needed(far, cap) for far in ("1e-3", "1e-4") for cap in (2, 5, 10)]
+    >>> [capped_people_needed(far, cap) for far in ("1e-3", "1e-4") for cap in (2.0, 5.0, 10.0)]
     [90, 239, 479, 253, 266, 302]
     """
     return first_where(lambda people: capped_rank(people, far, cap, False) > 0, 3)
@@ -79,7 +79,7 @@ def capped_people_needed(far: Far, cap: float) -> int:
 def lowest_capped_far(people: int, cap: float) -> str | None:
     """The lowest FAR that so many people can promise under a cap, rounded up to three digits; None for no FAR.
 
-    >>> lowest_capped_far(90, 2)
+    >>> lowest_capped_far(90, 2.0)
     '9.96e-4'
     """
     rates = np.geomspace(float(SMALLEST_FAR), 0.5, 200)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import Origin, Preprocessing
 from verisphere.cli import main
 from verisphere.decide import kfold_accuracy
@@ -272,3 +273,9 @@ def test_a_set_whose_scores_cannot_be_is_named_first(folder: Path, model: Path, 
     result = run(folder, None, tmp_path / "kept")
     assert result.text().startswith("implausible: races: one vector stands in 12 of 12 rows, under 6 people\n")
     assert result.fields()["sets"]["races"]["result"]["implausible"]
+
+
+def test_the_command_of_a_set_repeats_the_rule_of_names():
+    with names_taken("exact"):
+        assert FAR.words(["0.25"]) == ["--far", "0.25", "--names", "exact"]
+    assert FAR.words(["0.25"]) == ["--far", "0.25"]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from verisphere.base.identity import decided
 from verisphere.base.vocabulary import Progress, Rule, quietly
 from verisphere.base.words import FeatureNorm
 from verisphere.decide import Far, exact_rate
@@ -29,6 +30,7 @@ class SuiteOptions:
         words = [word for far in fars for word in ("--far", str(far))]
         if self.rule != "at_most":
             words += ["--rule", self.rule]
+        words += [] if (names := decided()) is None else ["--names", names]
         return words + (["--feature-norm", self.feature_norm] if self.feature_norm != "keep" else [])
 
 
