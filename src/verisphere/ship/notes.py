@@ -57,7 +57,7 @@ def notes_on_model(
     drawn = refuse_drawn(model, source, accept_drawn)
     trusted = on_trust("the gallery", "some of its rows") if None in enrolled else ""
     weak = threshold.weak_checks if isinstance(threshold, GuaranteedThreshold) else ""
-    notes = [threshold.warning(), untied, weak, drawn, trusted]
+    notes = [threshold.warning(), weak, untied, drawn, trusted]
     for made in (origin, *enrolled):
         notes += notes_on_origin(model, find, calibration, made, "calibrate")
     first, *others = origins_of(model, find)
