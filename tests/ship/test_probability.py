@@ -109,7 +109,8 @@ def test_it_is_written_and_read_and_absent_where_it_was_not_asked_for(tmp_path):
 def test_the_numbers_are_right_on_people_apart():
     """Of comparisons of others, the observed share is within what chance leaves of the stated probability."""
     found, others = probability_of(people()), people(seed=1)
-    units = others.embeddings / np.linalg.norm(others.embeddings, axis=1, keepdims=True)
+    rows = others.embeddings.astype(np.float64)
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     left, right = np.triu_indices(len(units), 1)
     ratios, same = found.ratios((units @ units.T)[left, right]), others.identities[left] == others.identities[right]
     for low, high in ((-4, -2), (-2, 0), (0, 2), (2, 4)):
