@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,24 @@ def test_shards_of_any_size_hold_the_rows_of_one_file(there: Path, tmp_path: Pat
     assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.suffix not in (".npy", ".npz")) == [
         MANIFEST
     ]
+
+
+def test_merged_people_are_counted_once(there: Path, tmp_path: Path) -> None:
+    """Also where the description of the images decides otherwise."""
+    with zipfile.ZipFile(there / "faces.zip") as given, zipfile.ZipFile(tmp_path / "two.zip", "w") as spelled:
+        for name in given.namelist():
+            person, _, image = name.partition("/")
+            spelled.writestr(f"{person}/{image}", given.read(name))
+            spelled.writestr(f"{person.upper()}/other_{image}", given.read(name))
+    images = {
+        "class_path": "verisphere.images.Photos",
+        "init_args": {"path": str(tmp_path / "two.zip"), "names": "exact"},
+    }
+    (tmp_path / "two.yaml").write_text(json.dumps(images))
+    with names_taken("merge"):
+        said = embed_faces(there / "net.yaml", tmp_path / "two.yaml", tmp_path / "two.npz", device=CPU)
+    assert "40 images of 5 people" in said
+    assert len(set(read_embeddings(tmp_path / "two.npz").identities.tolist())) == 5
 
 
 def test_what_a_stopped_run_has_written_stands(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ pytest.importorskip("httpx", reason="httpx, which asks the service in tests, is 
 
 from tiny_service import FACES, FIND, MODEL, NAMES, OTHERS, SIDE, again, gallery_at, photo, strangers
 from tiny_service import client as client_of
+from verisphere.base.identity import names_taken
 from verisphere.base.provenance import TrainingRecord
 from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import Embeddings, ImageSource
@@ -116,7 +117,9 @@ def test_decides_as_the_command_line_does(tmp_path, door):
         assert (answer["verdict"] == "unsure") == wanted.unsure
         assert (answer["promise"], answer["misses"]) == (wanted.promise, wanted.misses)
         assert answer["unsure_from"] == wanted.threshold.frr.threshold
-        claim = verify_claim(gallery, tmp_path / "probe.png", NAMES[number % 8], MODEL, FIND)
+        with names_taken("merge"):
+            claim = verify_claim(gallery, tmp_path / "probe.png", NAMES[number % 8].upper(), MODEL, FIND)
+        assert (claim.person, claim.names_rule) == (NAMES[number % 8], "merge")
         answer = claimed[number]
         same_decision(answer["score"], answer["verdict"] == "same", claim.match.score, claim.threshold)
         assert (answer["promise"], answer["notes"]) == (claim.promise, list(claim.notes))

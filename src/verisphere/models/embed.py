@@ -337,10 +337,10 @@ def embed_faces(
     opened = open_model(model, device, trust)
     images = open_faces(faces, people, opened.backbone.input_size, trust)
     with errors_naming(faces):  # before the work
-        spelled_once(images.identities, images.names, decided(images.names_rule))
+        whose = spelled_once(images.identities, images.names, decided(images.names_rule))
     if world().first:
         warn_if_unaligned(images)
-    people_known = sum(person != NOBODY for person in coded(images.identities).present())
+    people_known = sum(person != NOBODY for person in coded(whose).present())
     enough, needed = (True, "") if for_far is None else enough_people(for_far, people_known)
     if needed and world().first:
         log.log(logging.INFO if enough else logging.WARNING, "%s: %s", faces, needed)

@@ -222,6 +222,17 @@ def test_folders_that_labels_contradict_are_said_to_be_compared_with_nobody(tmp_
     assert "people, which 1 labels contradict, nor compared with the training's people" in said
 
 
+@pytest.mark.parametrize("folders", [("none", "mask"), ("Left", "left")])
+def test_folders_that_are_no_people_are_refused_for_no_spelling(tmp_path: Path, folders: tuple[str, str]):
+    one, two = folders
+    touch(tmp_path, *(f"mine/{folder}/{number}.jpg" for folder in folders for number in (1, 2)))
+    pairs = f"left,right,label\n{one}/1.jpg,{two}/1.jpg,1\n{one}/1.jpg,{one}/2.jpg,0\n"
+    (tmp_path / "mine" / "pairs.csv").write_text(pairs)
+    (task,) = find_sets(tmp_path)[0]
+    (read,) = task.parts.values()
+    assert set(read(tmp_path).identities) == {"-1"}
+
+
 def test_folders_in_two_spellings_are_people_as_the_rule_of_names_says(tmp_path: Path):
     touch(tmp_path, "mine/Ann/1.jpg", "mine/ann/2.jpg", "mine/Bo/1.jpg")
     (tmp_path / "mine" / "pairs.csv").write_text("left,right,label\nAnn/1.jpg,ann/2.jpg,1\nAnn/1.jpg,Bo/1.jpg,0\n")

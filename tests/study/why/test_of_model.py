@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ from two_models import OLD
 from verisphere.backbones.backbone import Backbone
 from verisphere.base.trained_on import TrainedOn, name_digests
 from verisphere.base.vocabulary import Embeddings
+from verisphere.base.words import Names
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.label_lists import LabelList, write_labels
-from verisphere.images import InMemory
+from verisphere.images import InMemory, Photos
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
 from verisphere.study.why import of_model
@@ -94,6 +96,16 @@ def test_a_list_that_cannot_be_read_is_an_error_and_no_cause(room: Path, tmp_pat
     (tmp_path / "faces.csv").write_text("image,identity\na.png,anna\n")
     with pytest.raises(ValueError, match=r"faces\.csv: line 1"):
         why(room / "net.yaml", tmp_path / "faces.csv")
+
+
+@pytest.mark.parametrize("rule", ["merge", "exact"])
+def test_spellings_that_a_description_decides_are_no_damage(room: Path, tmp_path: Path, rule: Names):
+    for image in sorted((room / "faces").rglob("*.png")):
+        person = image.parent.name.upper() if image.stem == "0" else image.parent.name
+        (tmp_path / person).mkdir(exist_ok=True)
+        shutil.copy(image, tmp_path / person)
+    case: Any = SimpleNamespace(faces=Photos(tmp_path, names=rule), template="arcface_112x112")
+    assert isinstance(of_model.files(case), Seen)
 
 
 def test_other_names_another_order_and_float16_are_no_cause(room: Path, rows: Embeddings):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64
 
-from verisphere.base.identity import decided
+from verisphere.base.identity import decided, folded
 from verisphere.base.vocabulary import NOBODY, printable
 from verisphere.files.errors import errors_naming
 from verisphere.files.ijb import IjbFiles
@@ -165,12 +165,17 @@ def _listed_images(path: Path, place: Path, root: Path) -> SetImages:
 
 def _people_by_folder(pairs: PairList, names: Sequence[str]) -> tuple[str, ...]:
     folders = [name.split("/")[0] if name.count("/") == 1 else NOBODY for name in names]
-    with errors_naming(pairs.source):
-        person = dict(zip(names, spelled_once(folders, names, decided()), strict=True))
-    sides = zip(pairs.left, pairs.right, pairs.genuine, strict=True)
-    both = ((person[left], person[right], genuine) for left, right, genuine in sides)
-    wrong = sum(NOBODY not in (left, right) and (left == right) != genuine for left, right, genuine in both)
-    if wrong:
+    person = dict(zip(names, folders, strict=True))
+
+    def contradicted(form: Callable[[str], str]) -> int:
+        sides = zip(pairs.left, pairs.right, pairs.genuine, strict=True)
+        both = ((form(person[left]), form(person[right]), genuine) for left, right, genuine in sides)
+        return sum(NOBODY not in (left, right) and (left == right) != genuine for left, right, genuine in both)
+
+    if not (contradicted(str) and contradicted(folded)):  # else they are no people, however they are spelled
+        with errors_naming(pairs.source):
+            person = dict(zip(names, spelled_once(folders, names, decided()), strict=True))
+    if wrong := contradicted(str):
         log.warning(
             "%s: folders are not taken for people, which %d labels contradict, nor compared with the training's people",
             printable(str(pairs.source)),

@@ -9,7 +9,7 @@ import numpy as np
 from verisphere.base.identity import as_known, decided, names_taken
 from verisphere.base.provenance import check_recorded
 from verisphere.base.vocabulary import Embeddings, Progress, printable, quietly
-from verisphere.base.words import counted
+from verisphere.base.words import Names, counted
 from verisphere.decide import lower_median
 from verisphere.files.clusters import PEOPLE, read_clusters, read_people
 from verisphere.files.embeddings import read_embeddings, read_known_people
@@ -148,6 +148,7 @@ class Claim(Result):
     meaning: str
     notes: tuple[str, ...]
     probe: Person
+    names_rule: Names | None = None
 
     @property
     def same(self) -> bool:
@@ -181,4 +182,5 @@ def verify_claim(
     scores, limit = scores_between(probed.rows, rows).max(1), threshold.threshold
     match = Match(name, lower_median(scores), int((scores > limit).sum()), len(scores))
     notes += ((SETS_IN_GALLERY,) if len(scores) > 1 else ()) + tuple(notes_on_faces(probed.person))
-    return Claim(name, match, limit, promise_in_words(model, threshold), threshold.meaning(), notes, probed.person)
+    words = promise_in_words(model, threshold), threshold.meaning()
+    return Claim(name, match, limit, *words, notes, probed.person, decided())

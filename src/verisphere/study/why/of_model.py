@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
+from verisphere.base.identity import names_taken
 from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.trained_on import is_name
 from verisphere.base.vocabulary import NOBODY, Origin
@@ -159,7 +160,8 @@ def files(case: ModelCase) -> Cause | Seen:
         return Cause("alignment or crop", str(error), f"verisphere align PHOTOS ALIGNED --template {case.template}")
     if not isinstance(faces, Photos) or len(faces) > _DECODED:
         return Seen(f"verisphere data verify looks at sets of files; {len(faces):,} images", "not asked")
-    found = verify(faces.path, allow_single=True)
+    with names_taken(faces.names_rule):
+        found = verify(faces.path, allow_single=True)
     if len(found.faults) > CONTRADICTIONS / 4 * len(faces):
         evidence = f"{len(found.faults):,} faults of {found.images or 0:,} images, first {found.faults[0]}"
         return Cause("damaged or repeated images", evidence)

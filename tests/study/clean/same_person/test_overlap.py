@@ -66,6 +66,12 @@ def test_names_of_ids_and_equal_ids(tmp_path: Path):
     ]
     assert named.nameless == (1, 1)
     assert found(find_overlap(train, test, same_ids=True)) == [("77", "77", "id", "", True)]
+    others = open_people(text(tmp_path / "others.txt", "513.0", "77\u200b"))  # numbers have one spelling in lists too
+    numbers = open_people(text(tmp_path / "numbers.txt", "513", "77"))
+    assert [match[:2] for match in found(find_overlap(numbers, others, same_ids=True))] == [
+        ("513", "513"),
+        ("77", "77"),
+    ]
 
 
 def test_equal_ids_of_a_list_are_one_person(tmp_path: Path):

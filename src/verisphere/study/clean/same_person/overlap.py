@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor
 
-from verisphere.base.identity import as_known
+from verisphere.base.identity import as_known, decided, settled
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
 from verisphere.base.words import counted
@@ -77,7 +77,9 @@ def open_people(path: Path, trust: bool = False) -> People:
         if {"name", "identity"} <= set(columns):
             return _people(path, read_labels(path))
         if path.suffix.lower() == ".txt" and not images:
-            return People(path, tuple(sorted(set(read_people(path)) - {NOBODY})))
+            listed = np.array(read_people(path), str)
+            people = settled([(f" of {path}", listed, listed)], decided())[0]
+            return People(path, tuple(sorted({*people.tolist()} - {NOBODY})))
     faces = open_faces(path, trust=trust)
     labels = LabelList(faces.names, faces.identities, faces.domains, faces.true_identities)
     return _people(path, labels, noted=True)
