@@ -292,6 +292,9 @@ def test_again_takes_names_as_the_calibration_before_did(files):
     with names_taken("merge"):
         before = found_in(files).calibration(["0.1"])
         assert found_in(files).again(before).strangers.names_rule == "merge"
+    strangers = replace(before.strangers, names_rule=None)
+    with pytest.raises(ValueError, match=r"gallery\.npz: .* by the rule 'merge'; repeat"):
+        found_in(files).again(replace(before, strangers=strangers))
     rules: tuple[Names | None, ...] = (None, "exact")
     for rule in rules:
         with (

@@ -58,7 +58,7 @@ def room(tmp_path_factory) -> Path:
     assert call("adopt", written(room / "net.onnx", graph("NHWC")), *told, "--out", room / "model") == 0
     calibrated(room / "model", room / "faces", room / "float32.json")
     small = ("--precision", "int8", "--measured-on", room / "faces", "--far", "0.1", "--far", "1e-4")
-    assert call("export", room / "model", *small, "--out", room / "small") == 0
+    assert call("export", room / "model", *small, "--names", "exact", "--out", room / "small") == 0
     calibrated(room / "small", room / "faces", room / "int8.json")
     return room
 
@@ -72,6 +72,7 @@ def test_the_folder_says_what_it_is_and_what_it_lost(room):
     assert set(about.files) == {"network.onnx", "precision.json", "model_card.md"}
     drop = json.loads((room / "small" / "precision.json").read_text())
     assert (drop["images"], drop["ranges"]) == (108, {"images": 12, "people": 6, "seed": 0})
+    assert drop["names_rule"] == "exact"
     first, second = drop["points"]
     assert first["drop"]["value"] == first["float32"]["tar"] - first["smaller"]["tar"]
     assert (second["drop"], second["float32"]["below_resolution"]) == (None, True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from verisphere.base.trained_on import SharedWithTraining
 from verisphere.base.vocabulary import REDRAWING, Embeddings, ImageSource, OperatingPoint, Progress, Redrawing, quietly
-from verisphere.base.words import SmallerPrecision
+from verisphere.base.words import Names, SmallerPrecision
 from verisphere.decide import Far, Interval, enough, exact_rate, ordered
 from verisphere.decide.point import point_at
 from verisphere.files.documents import read_result
@@ -69,6 +69,7 @@ class PrecisionDrop:
     points: tuple[DropAtFar, ...]
     flip: bool | None = None
     in_training: SharedWithTraining | None = None
+    names_rule: Names | None = None  # how names of the measured people that are equal once folded were taken
 
     def text(self) -> str:
         """The set, the sizes, and a table."""

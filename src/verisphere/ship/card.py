@@ -336,8 +336,10 @@ def _found(row: LeakRow, place: int) -> str:
         chance = number(row.strangers[place].tar, 3)
         text += f", where photographs of strangers that are chosen in the same way have {chance}"
     if row.other_people:
-        text += f", and these faces pass as other people in {number(row.other_people[place].tar, 3)} of comparisons"
-    return text
+        return (
+            f"{text}, and these faces pass as other people in {number(row.other_people[place].tar, 3)} of comparisons"
+        )
+    return f"{text}, and how often these faces pass as other people is not known"
 
 
 def _reached(row: LeakRow) -> str:

@@ -158,12 +158,16 @@ class StrangersInGallery:
         A stranger who was removed counts again where the photograph that showed the same person has left the gallery,
         or is another one now: without it the verdict says nothing, and its score chose it.
         """
-        first, now, then = before.thresholds[0], self.strangers.source.names_rule, before.strangers.names_rule
-        if then not in (None, now):
-            raise ValueError(
-                f"{self.strangers.name}: the calibration before took its names by the rule {then!r}; repeat it with "
-                f"--names {then}, or make it anew"
-            )
+        first, strangers = before.thresholds[0], self.strangers.source.names_rule
+        for name, now, then in (
+            (self.strangers.name, strangers, before.strangers.names_rule),
+            (self.gallery.path.name, self.gallery.names_rule, before.gallery.names_rule),
+        ):
+            if then not in (None, now):
+                raise ValueError(
+                    f"{name}: the calibration before took its names by the rule {then!r}; repeat it with --names "
+                    f"{then}, or make it anew"
+                )
         known = {verdict.seal for verdict in verdicts}
         kept = [one for one in before.verdicts if one.seal not in known and self._rows(one.seal) is not None]
         fpirs = [found.fpir_target for found in before.thresholds]

@@ -153,6 +153,7 @@ def export_smaller(
         points,
         description.flip,
         rows[0].shared_with_training,
+        rows[0].names_rule,
     )
     description = replace(
         description,

@@ -365,9 +365,12 @@ def test_a_far_that_few_pairs_do_not_resolve_is_marked(tested: Path, tmp_path: P
     ]
     figures = replace(figures, rows=tuple(rows))
     assert leak_text(figures).count(" 1.000* (0.158 .. 1.000)") == 5
+    assert leak_text(figures).count("| the same faces, as other people ") == 3  # not measured here
     assert "a TAR with * is at a FAR below what so few pairs of two people resolve" in leak_text(figures)
     (tmp_path / "leak.json").write_text(json.dumps(asdict(figures)))
-    assert "So few pairs of two people do not resolve FAR 1e-6." in next(leak_section(tmp_path, "leak.json"))
+    card = next(leak_section(tmp_path, "leak.json"))
+    assert "So few pairs of two people do not resolve FAR 1e-6." in card
+    assert card.count("and how often these faces pass as other people is not known") == 3
 
 
 def test_an_untrained_judge_is_named(tiny: Path, tested: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):

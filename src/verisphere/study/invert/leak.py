@@ -318,9 +318,9 @@ def leak_text(figures: LeakFigures) -> str:
                 *shares,
             ]
         )
-        if row.other_people and row.worked:
+        if row.worked:
             passing = [number(point.tar, 3) for point in row.other_people]  # comparisons share faces and people
-            rows.append(["the same faces, as other people", *"----", *passing])
+            rows.append(["the same faces, as other people", *"----", *(passing or _shares((), len(fars)))])
         if row.strangers:
             rows.append(["strangers' photographs, chosen likewise", *"----", *_shares(row.strangers, len(fars))])
     steps = figures.settings.get("steps")
