@@ -127,10 +127,11 @@ def _likeness(findings: InversionFindings, compared: Compared | None) -> list[Ma
     if accepted:
         told = (
             "One photograph of the person for each image, not the one it was drawn to; the threshold is that of pairs "
-            "of photographs of two people. Bounds are exact binomial ones. "
+            "of photographs of two people. As other people, each image is compared with the photographs of the others; "
+            "these comparisons share images and have no bounds. Other bounds are exact binomial ones. "
             "A FAR with * is below what so few pairs resolve."
         )
-        header = ["Accepted", "Under", "FAR", "Threshold", "Images", "Share", "95 % bounds"]
+        header = ["Accepted", "Under", "FAR", "Threshold", "Comparisons", "Share", "95 % bounds"]
         parts.append(table("Images accepted as their person", header, accepted, told))
     if compared is not None and (own := compared.to_own):
         last, others = findings.likeness[-1], compared.cosines[compared.strangers]
