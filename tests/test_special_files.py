@@ -26,7 +26,8 @@ from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.model_json import read_model_json
 from verisphere.models.onnx_file import read_onnx
 from verisphere.ship.calibrate import calibrate
-from verisphere.ship.card import read_figures, read_settings
+from verisphere.ship.card.data import read_settings
+from verisphere.ship.card.figures import read_figures
 from verisphere.study.experiments.arms import read_experiment
 from verisphere.train.recipe import read_recipe
 

@@ -24,7 +24,7 @@ from verisphere.files.label_lists import read_labels
 from verisphere.files.streamed_rows import open_rows
 from verisphere.images.photos import Photos
 from verisphere.score.templates import templates_of
-from verisphere.ship.card import file_in_words
+from verisphere.ship.card.words import file_in_words
 
 PEOPLE = [f"Person_{number // 6}" for number in range(720)]  # 120 people of 6 images
 HALF = [name.lower() if row % 2 else name for row, name in enumerate(PEOPLE)]

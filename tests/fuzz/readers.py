@@ -76,7 +76,8 @@ from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.onnx_to_network import read_network
 from verisphere.models.trained_on import read_trained_on
 from verisphere.score.exact.windows import Window
-from verisphere.ship.card import read_figures, read_settings
+from verisphere.ship.card.data import read_settings
+from verisphere.ship.card.figures import read_figures
 from verisphere.study.clean.same_person.duplicates import read_pairs as read_pairs_to_merge
 from verisphere.study.experiments.arms import read_experiment
 from verisphere.study.experiments.folder import open_experiment

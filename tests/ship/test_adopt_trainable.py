@@ -14,7 +14,7 @@ from verisphere.models.build import read_description
 from verisphere.models.folder import load
 from verisphere.models.onnx_file import read_onnx
 from verisphere.ship.adopt import adopt_onnx
-from verisphere.ship.card import settings_in_words
+from verisphere.ship.card.words import settings_in_words
 from verisphere.ship.pixels import Told
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (4, SIDE, SIDE, 3), dtype=np.uint8)

@@ -16,7 +16,9 @@ from verisphere.files.embeddings import write_embeddings
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
 from verisphere.report.markdown import plain
 from verisphere.ship.calibrate import calibrate
-from verisphere.ship.card import model_card, read_figures, read_settings
+from verisphere.ship.card.card import model_card
+from verisphere.ship.card.data import read_settings
+from verisphere.ship.card.figures import read_figures
 
 RECIPE = """\
 data: {class_path: verisphere.images.Photos, init_args: {path: /home/somebody/faces.zip, min_images: 2}}

@@ -26,7 +26,8 @@ from verisphere.models.gallery import Gallery
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.calibrated_files import EmbeddingsSet
 from verisphere.ship.calibration_check import Accepted
-from verisphere.ship.card import gallery_section, people_of_training
+from verisphere.ship.card.data import people_of_training
+from verisphere.ship.card.thresholds import gallery_section
 from verisphere.ship.deciding import Choice
 from verisphere.ship.export import Results
 from verisphere.ship.face_search import aligned_faces

@@ -28,7 +28,8 @@ from verisphere.models.model_json import taken_pixels
 from verisphere.ship import arrays
 from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.calibrate import calibrate, read_calibration
-from verisphere.ship.card import gallery_section, read_figures
+from verisphere.ship.card.figures import read_figures
+from verisphere.ship.card.thresholds import gallery_section
 from verisphere.ship.deciding import Choice
 from verisphere.ship.export import Results, check_same
 from verisphere.ship.face_search import aligned_faces

@@ -108,10 +108,11 @@ def _add_numbers(verb: argparse.ArgumentParser) -> None:
 def leak(options: argparse.Namespace) -> str:
     """Test what a model reveals: faces recovered from it, its head or embeddings, matched by a second model."""
     from verisphere.base.device import choose_device
-    from verisphere.study.invert.leak import LEAK_JSON, LeakAsked, leak_text, run_leak
+    from verisphere.models.model_json import LEAK
+    from verisphere.study.invert.leak import LeakAsked, leak_text, run_leak
 
     figures = run_leak(_asked(LeakAsked, options), options.out, choose_device(options.device), progress())
-    file = printable(str(options.out / LEAK_JSON))
+    file = printable(str(options.out / LEAK))
     return f"{leak_text(figures)}\n{file}: for the model card, verisphere export RUN --leak {file} ..."
 
 

@@ -22,7 +22,8 @@ GALLERY = "gallery.json"  # the calibration of a gallery
 #: The file with the network: weights of a network of verisphere, the graph of one from elsewhere, or the name and the
 #: digest of a function.
 WEIGHTS, NETWORK, FUNCTION = "backbone.safetensors", "network.onnx", "function.json"
-RECIPE = "recipe.yaml"
+RECIPE, CALIBRATION, HEAD, ONNX = "recipe.yaml", "calibration.json", "head.safetensors", "model.onnx"
+LEAK, PRECISION = "leak.json", "precision.json"
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,13 @@ from verisphere.models.embed import open_model
 from verisphere.models.folder import is_model_folder, load
 from verisphere.models.image_sources import recorded_sources
 from verisphere.models.model_json import (
+    CALIBRATION,
     GALLERY,
+    HEAD,
+    LEAK,
     NAME,
+    ONNX,
+    RECIPE,
     WEIGHTS,
     Description,
     FileDigest,
@@ -47,17 +52,10 @@ from verisphere.models.trained_on import FILE, as_tensors, of_checkpoint
 from verisphere.report.calibration_tables import gallery_thresholds_table
 from verisphere.report.tables import number, table
 from verisphere.ship.calibration_check import refuse_templates, refuse_trained_sources
-from verisphere.ship.card import (
-    CALIBRATION,
-    HEAD,
-    LEAK,
-    ONNX,
-    RECIPE,
-    calibrated_on_drawn,
-    model_card,
-    read_figures,
-    read_settings,
-)
+from verisphere.ship.card.card import model_card
+from verisphere.ship.card.data import read_settings
+from verisphere.ship.card.figures import read_figures
+from verisphere.ship.card.thresholds import calibrated_on_drawn
 
 log = logging.getLogger(__name__)
 

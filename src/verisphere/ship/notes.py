@@ -10,8 +10,7 @@ from verisphere.decide import STATISTICS, GalleryThreshold, GuaranteedThreshold
 from verisphere.decide.probability import StatedProbability, check_prior
 from verisphere.files.calibration import Calibration, read_calibration
 from verisphere.models.folder import Model, drawn_by, is_model_folder
-from verisphere.models.model_json import NAME, read_model_json
-from verisphere.ship.card import CALIBRATION
+from verisphere.models.model_json import CALIBRATION, NAME, read_model_json
 from verisphere.ship.catalogue import AnyThreshold
 from verisphere.ship.face_search import FindFaces, alignments_of
 from verisphere.ship.people import Person

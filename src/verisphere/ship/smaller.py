@@ -44,6 +44,7 @@ from verisphere.models.model_json import (
     FUNCTION,
     NAME,
     NETWORK,
+    PRECISION,
     RECIPE,
     Description,
     FileDigest,
@@ -54,7 +55,6 @@ from verisphere.models.model_json import (
 from verisphere.models.onnx_file import INPUT, OUTPUT, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
 from verisphere.models.smaller_onnx import in_float16, in_int8
 from verisphere.models.trained_on import FILE
-from verisphere.ship.card import PRECISION
 from verisphere.ship.export import (
     ExportResult,
     ModelToShip,

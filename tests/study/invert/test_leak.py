@@ -26,7 +26,7 @@ from verisphere.images.decoded_faces import InMemory
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
 from verisphere.score.bridge import fit_map
-from verisphere.ship.card import leak_section
+from verisphere.ship.card.leak import leak_section
 from verisphere.ship.export import export_model
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion

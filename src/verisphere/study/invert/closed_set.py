@@ -20,11 +20,10 @@ from verisphere.head import Dense, Head, SubCenters
 from verisphere.losses import ClassLoss
 from verisphere.models.checkpoint import load_into
 from verisphere.models.folder import is_model_folder, load, trained_on_of_folder
+from verisphere.models.model_json import HEAD, RECIPE
 from verisphere.models.named_class import build_named
 from verisphere.models.run_head import open_head
 from verisphere.train.recipe import Recipe
-
-_RECIPE, _HEAD = "recipe.yaml", "head.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +62,15 @@ def open_closed_set(model: Path, trust: bool = False) -> ClosedSet:
     """The class centers of a run, of one of its checkpoints, or of a model folder that was exported with its head."""
     if is_model_folder(model):
         load(model, "cpu", trust)  # raises if a file was changed
-        if not (model / _HEAD).is_file():
+        if not (model / HEAD).is_file():
             raise ValueError(f"{model}: exported without its head, so there are no centers; name its run")
         return ClosedSet(
-            _head(load_file(model / _HEAD), model / _RECIPE, str(model / _HEAD), trust),
+            _head(load_file(model / HEAD), model / RECIPE, str(model / HEAD), trust),
             None,
             trained_on_of_folder(model),
         )
     run = open_head(model)
-    recipe = run.checkpoint.path.parent.parent / _RECIPE
+    recipe = run.checkpoint.path.parent.parent / RECIPE
     head = _head(run.checkpoint.tensors("head"), recipe, f"{run.checkpoint.path}: head", trust)
     return ClosedSet(head, run.people)
 

@@ -42,6 +42,7 @@ from verisphere.files.work import begun_before, changed_values
 from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import EmbeddingModel, open_model
+from verisphere.models.model_json import LEAK
 from verisphere.report.tables import number, table
 from verisphere.score.bridge import fit_map
 from verisphere.study.invert.findings import InversionFindings
@@ -106,7 +107,7 @@ def _parts(pairs: np.ndarray, progress: Progress) -> Iterator[np.ndarray]:
         yield flat[start : start + 256]
 
 
-LEAK_JSON, _ASKED, _PHOTOGRAPHS, _TRANSLATED = "leak.json", "asked.json", "photographs", "translated.json"
+_ASKED, _PHOTOGRAPHS, _TRANSLATED = "asked.json", "photographs", "translated.json"
 _FORMAT_ASKED = 2  # of asked.json: a folder that an earlier version began is continued
 _SOURCES = {
     "photographs": "photographs themselves",
@@ -197,7 +198,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
             faces.names_rule,
             _shared_with_training(model, faces),
         )
-        result.write_json(out / LEAK_JSON)
+        result.write_json(out / LEAK)
     return result
 
 

@@ -1,0 +1,1 @@
+"""model_card.md, a file for each subject of its sections."""
