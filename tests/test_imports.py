@@ -5,6 +5,7 @@ and files stay small enough to be read.
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,8 @@ NEVER = {("train", "measure.protocols")}
 DOOR = ""  # verisphere/__init__.py and __main__.py: the names that users import, loaded on first use
 
 
-def parts_imported(source: str, module: str) -> Iterator[tuple[str, int]]:
-    """Part of the house, and line, of every import of it in the source of a module of this dotted name."""
+def names_imported(source: str, module: str) -> Iterator[tuple[str, int]]:
+    """Dotted name below verisphere, and line, of every import of it in the source of a module of this dotted name."""
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -75,7 +76,13 @@ def parts_imported(source: str, module: str) -> Iterator[tuple[str, int]]:
         for name in names:
             first, _, rest = name.partition(".")
             if first == "verisphere" and rest != "__version__":  # a number that anyone may write beside results
-                yield part_named(rest.split(".")), node.lineno
+                yield rest, node.lineno
+
+
+def parts_imported(source: str, module: str) -> Iterator[tuple[str, int]]:
+    """The same with the part of the house instead of the name."""
+    for name, line in names_imported(source, module):
+        yield part_named(name.split(".")), line
 
 
 def part_named(words: Sequence[str]) -> str:
@@ -99,6 +106,10 @@ def fault(importer: str, imported: str) -> str | None:
 
 def modules() -> list[Path]:
     return sorted(HOUSE.rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(HOUSE).with_suffix("").parts)
 
 
 def part_of(path: Path) -> str:
@@ -150,12 +161,21 @@ def test_imports_run_downward():
     faults = [
         f"{path.relative_to(ROOT)}:{line}: {part_of(path)} -> {imported or 'verisphere'} ({why})"
         for path in modules()
-        for imported, line in parts_imported(
-            path.read_text(encoding="utf-8"), ".".join(["verisphere", *path.relative_to(HOUSE).with_suffix("").parts])
-        )
+        for imported, line in parts_imported(path.read_text(encoding="utf-8"), f"verisphere.{dotted(path)}")
         if (why := fault(part_of(path), imported))
     ]
     assert not faults, "\n".join(faults)
+
+
+def test_no_files_import_each_other_in_a_circle():
+    files = {dotted(path).removesuffix(".__init__"): path for path in modules() if part_of(path) != DOOR}
+    above: dict[str, set[str]] = {}
+    for name, path in files.items():
+        for imported, _ in names_imported(path.read_text(encoding="utf-8"), f"verisphere.{dotted(path)}"):
+            words = imported.split(".")
+            found = [".".join(words[:length]) for length in range(len(words), 0, -1)]
+            above.setdefault(name, set()).update([one for one in found if one in files][:1])
+    TopologicalSorter(above).prepare()  # it raises CycleError, which names the files, where there is a circle
 
 
 def test_every_part_has_a_floor():

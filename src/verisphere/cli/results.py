@@ -34,21 +34,6 @@ def add_plot(verb: argparse.ArgumentParser, what: str) -> None:
     add_output(verb, "--plot", metavar="OUT.png", help=f"also draw {what} (.png or .svg)")
 
 
-def run_verb(options: argparse.Namespace, first: bool = True) -> None:
-    """Run a verb; rank 0 alone writes and prints what all have found."""
-    from verisphere.base.work import PartEnded
-    from verisphere.cli.working import work_of
-
-    check_outputs(options)
-    with work_of(options):
-        try:
-            result = options.verb(options)
-        except PartEnded as ended:
-            result = str(ended)
-        if first:
-            show_result(options, result)
-
-
 def show_result(options: argparse.Namespace, result: Outcome) -> None:
     """Write a result into the files of the options, and print it."""
     if isinstance(result, str):

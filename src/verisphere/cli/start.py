@@ -32,12 +32,12 @@ from verisphere.cli.monitoring import add_monitor
 from verisphere.cli.parsing import Parser
 from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
-from verisphere.cli.results import run_verb
 from verisphere.cli.searching import add_search
 from verisphere.cli.serving import add_serve
 from verisphere.cli.shipping import add_export, add_identify, add_report, add_verify
 from verisphere.cli.threads import settle_threads
 from verisphere.cli.training import add_demo, add_experiment, add_train
+from verisphere.cli.working import run_verb
 
 log = logging.getLogger(__name__)
 

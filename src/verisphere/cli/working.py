@@ -1,10 +1,10 @@
-"""The options of verbs whose work is divided into pieces: `--work`, `--part` and `--merge`."""
+"""A verb at work: all of it, or pieces of it by `--work`, `--part` and `--merge`."""
 
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from verisphere.cli.results import add_output
+from verisphere.cli.results import add_output, check_outputs, show_result
 
 
 def add_work(
@@ -50,6 +50,20 @@ def work_of(options: argparse.Namespace) -> Iterator[None]:
         task = " ".join([options.parser.prog, *options.parser.words])
         with WorkFolder(options.work, task, options.part, options.merge_parts) as folder, working(folder):
             yield
+
+
+def run_verb(options: argparse.Namespace, first: bool = True) -> None:
+    """Run a verb; rank 0 alone writes and prints what all have found."""
+    from verisphere.base.work import PartEnded
+
+    check_outputs(options)
+    with work_of(options):
+        try:
+            result = options.verb(options)
+        except PartEnded as ended:
+            result = str(ended)
+        if first:
+            show_result(options, result)
 
 
 def _part(text: str) -> tuple[int, int]:
