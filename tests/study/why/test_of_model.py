@@ -108,6 +108,28 @@ def test_spellings_that_a_description_decides_are_no_damage(room: Path, tmp_path
     assert isinstance(of_model.files(case), Seen)
 
 
+def test_folders_of_a_set_whose_people_a_list_names_are_no_people(room: Path, tmp_path: Path):
+    listed = ["name,identity"]
+    for place, image in enumerate(sorted((room / "faces").glob("*/*.png"))):
+        name = f"{['none', 'mask', 'MASK'][place % 3]}/{place:03d}.png"
+        (tmp_path / "cond" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(image, tmp_path / "cond" / name)
+        listed.append(f"{name},{image.parent.name}")
+    (tmp_path / "people.csv").write_text("\n".join(listed) + "\n")
+    init = {"path": str(tmp_path / "cond"), "labels": str(tmp_path / "people.csv")}
+    (tmp_path / "set.yaml").write_text(json.dumps({"class_path": "verisphere.images.Photos", "init_args": init}))
+    answer = why(room / "net.yaml", tmp_path / "set.yaml")
+    assert answer.cause is None or answer.cause.name != "damaged or repeated images", answer.text()
+    for image in (tmp_path / "cond" / "MASK").glob("*.png"):
+        image.write_bytes(b"no image")
+    damaged = why(room / "net.yaml", tmp_path / "set.yaml").cause
+    assert damaged is not None
+    assert (damaged.name, damaged.mend) == (
+        "damaged or repeated images",
+        f"verisphere data verify {tmp_path / 'cond'}",
+    )
+
+
 def test_other_names_another_order_and_float16_are_no_cause(room: Path, rows: Embeddings):
     called = replace(rows, identities=np.char.add("person ", rows.identities))
     assert asked(room, called).cause is None

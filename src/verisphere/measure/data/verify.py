@@ -179,8 +179,14 @@ def _more(number: int, what: str) -> list[str]:
     return [f"... and {number:,} further {what}, which --json lists"] if number > 0 else []
 
 
-def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: Progress = quietly) -> SetFaults:
-    """Finds every fault of a data set.
+def verify(
+    path: Path,
+    workers: int = 0,
+    allow_single: bool = False,
+    progress: Progress = quietly,
+    described: Pack | None = None,
+) -> SetFaults:
+    """Finds every fault of a data set; or of its images, people and domains that a description of it gives.
 
     Memory for a large set: about 50 bytes an image, beside its index and the faults.
     """
@@ -195,6 +201,7 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
         faults += manifest_faults(path, form, None, progress)
         return SetFaults(form.name, str(path), None, None, tuple(faults), ())
     faults += manifest_faults(path, form, pack, progress)
+    pack = described or pack
     with suppress(ValueError):  # of identities that are refused, `label_faults` names each image
         pack = replace(pack, identities=spelled_once(pack.identities, pack.names, decided()))
     faults += label_faults(pack, allow_single)

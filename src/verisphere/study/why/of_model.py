@@ -161,10 +161,10 @@ def files(case: ModelCase) -> Cause | Seen:
     if not isinstance(faces, Photos) or len(faces) > _DECODED:
         return Seen(f"verisphere data verify looks at sets of files; {len(faces):,} images", "not asked")
     with names_taken(faces.names_rule):
-        found = verify(faces.path, allow_single=True)
+        found = verify(faces.path, allow_single=True, described=faces.pack)
     if len(found.faults) > CONTRADICTIONS / 4 * len(faces):
         evidence = f"{len(found.faults):,} faults of {found.images or 0:,} images, first {found.faults[0]}"
-        return Cause("damaged or repeated images", evidence)
+        return Cause("damaged or repeated images", evidence, f"verisphere data verify {faces.path}")
     return Seen(f"{len(found.faults)} faults of {found.images:,} images, by verisphere data verify")
 
 
