@@ -93,10 +93,14 @@ def rule_of_all(rules: Iterable[Names | None]) -> Names | None:
 def folded(name: str) -> str:
     """A name in the form in which names are compared; folding it again changes nothing."""
     if not name.isascii() or not name.isprintable():
-        name = "".join(letter for letter in name if letter.isspace() or not _unseen(letter))
-        name = unicodedata.normalize("NFD", name).casefold().replace("\u0131", "i")
+        name = unicodedata.normalize("NFD", visible(name)).casefold().replace("\u0131", "i")
         name = unicodedata.normalize("NFC", _DOTTED.sub("i", name))
     return _plain_number(" ".join(name.casefold().split()))
+
+
+def visible(name: str) -> str:
+    """A name without the letters that nobody sees; white space stays."""
+    return "".join(letter for letter in name if letter.isspace() or not _unseen(letter))
 
 
 def _plain_number(form: str) -> str:

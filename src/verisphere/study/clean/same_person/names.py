@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from verisphere.base.identity import folded, visible
+
 #: Letters that Unicode does not decompose into a letter of ASCII and an accent.
 _LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ß": "ss"}
@@ -72,6 +74,7 @@ def words_of(name: str) -> tuple[str, ...]:
     >>> words_of("Choi_Sung-hong"), words_of("BD_Wong"), words_of("Conan O'Brien")
     (('choi', 'sung', 'hong'), ('b', 'd', 'wong'), ('conan', 'obrien'))
     """
+    name = unicodedata.normalize("NFC", visible(name))
     pieces = [piece for piece in _SEPARATORS.split(_APOSTROPHES.sub("", name)) if piece]
     if any(letter.islower() for letter in name):
         pieces = [part for piece in pieces for part in (piece if _LETTERS_TOGETHER.match(piece) else (piece,))]
@@ -87,7 +90,7 @@ def graded(name: str, other: str) -> Grade | None:
     ours, theirs = words_of(name), words_of(other)
     if not ours or not theirs:
         return None
-    if "".join(ours) == "".join(theirs):
+    if folded(name) == folded(other) or "".join(ours) == "".join(theirs):
         return Grade.EQUAL
     if _orderless(name) & _orderless(other):
         return Grade.SAME_WORDS
@@ -125,6 +128,7 @@ def _keys(name: str) -> Iterator[tuple[object, ...]]:
     words = words_of(name)
     if not words:
         return
+    yield "folded", folded(name)
     yield "letters", "".join(words)
     for ordered in _orderless(name):
         yield "words", ordered
