@@ -6,6 +6,7 @@ import sys
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -535,6 +536,21 @@ def test_a_decision_that_is_none_is_refused(tmp_path: Path, capsys):
 )
 def test_letters_that_no_font_shows_are_removed(letter: str):
     assert folded(f"Ann{letter} Lee") == "ann lee"
+
+
+def test_a_rule_of_another_word_is_refused(tmp_path: Path):
+    """Every other word would be taken for `merge`."""
+    (tmp_path / "Ann").mkdir()
+    Image.new("RGB", (112, 112)).save(tmp_path / "Ann" / "1.png")
+    wrong: Any = "Exact"
+    rows, people = np.eye(4, dtype=np.float32), ["AB1", "AB1", "ab1", "ab1"]
+    for made in (
+        lambda: verisphere.evaluate(rows, people, far="0.5", names=wrong),
+        lambda: Embeddings(rows, identities=people, names_rule=wrong),
+        lambda: Photos(tmp_path, names=wrong),
+    ):
+        with pytest.raises(ValueError, match="names is 'Exact'; allowed are merge and exact, and None to refuse"):
+            made()
 
 
 # --- names of nobody -------------------------------------------------------------------------------------------------

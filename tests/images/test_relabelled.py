@@ -38,6 +38,17 @@ def test_domains_of_the_list_replace_those_of_the_set(tmp_path: Path):
     assert Relabelled(FACES, listed(tmp_path, "name,identity,domain\na/1,a,night\n")).domains == ("night",)
 
 
+def test_a_crowd_under_unknown_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    faces = InMemory(FACES.images([0]).expand(24, -1, -1, -1), tuple(map(str, range(24))), ("a",) * 24)
+    people = [("unknown" if row < 12 else f"p{row // 2}") for row in range(24)]
+    Relabelled(
+        faces, listed(tmp_path, "name,identity\n" + "".join(f"{row},{name}\n" for row, name in enumerate(people)))
+    )
+    assert (
+        "labels.csv: 'unknown' holds 12 images, where the median person has 2: are they all one person?" in caplog.text
+    )
+
+
 def test_an_image_that_the_set_lacks_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match=r"labels.csv: 1 of 2 images are not in the set, the first is 'c/1'.* 'a/1'"):
         Relabelled(FACES, listed(tmp_path, "name,identity\na/1,a\nc/1,c\n"))

@@ -73,6 +73,18 @@ def test_people_that_the_protocol_names_are_compared_with_the_training(files: Ij
     assert found.text().startswith(f"e.npz: {says}")
 
 
+def test_a_crowd_of_templates_under_unknown_is_named(files: IjbFiles, caplog: pytest.LogCaptureFixture):
+    path = files.meta.with_name("e.npz")
+    for side, first in (("gallery", 0), ("probes", 1)):
+        people = ["unknown" if person < 8 and not first else f"p{person}" for person in range(20)]
+        lines = [f"{3 * person + first},{subject}" for person, subject in enumerate(people)]
+        path.with_name(f"{side}.csv").write_text("\n".join(["TEMPLATE_ID,SUBJECT_ID", *lines]) + "\n")
+    sides = IjbFiles(files.meta, None, galleries=(path.with_name("gallery.csv"),), probes=path.with_name("probes.csv"))
+    evaluate_ijb(path, sides, IjbOptions(fars=("0.1",), fpirs=()))
+    assert caplog.text.count("gallery.csv: 'unknown' holds 32 images, where the median person has 4: are they all") == 1
+    assert "probes.csv: 'unknown'" not in caplog.text
+
+
 def test_progress_is_told_how_many_portions_come(files: IjbFiles, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(streamed_rows, "ROWS_AT_ONCE", 100)
     seen: dict[str, tuple[int, int | None]] = {}

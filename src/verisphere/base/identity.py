@@ -26,7 +26,7 @@ from itertools import islice
 import numpy as np
 from jaxtyping import Bool
 
-from verisphere.base.words import Names
+from verisphere.base.words import NAMES, Names
 
 #: Identity of an image without a known person. Its label is `NO_CLASS`.
 NOBODY = "-1"
@@ -66,7 +66,7 @@ def names_taken(how: Names | None, exact: bool = True) -> Iterator[None]:
 
     Where such names are always one person's, as in a gallery that changes, no refusal advises `exact`.
     """
-    before, advised = _asked.set(how or _asked.get()), _exact.set(exact and _exact.get())
+    before, advised = _asked.set(_checked(how) or _asked.get()), _exact.set(exact and _exact.get())
     try:
         yield
     finally:
@@ -76,7 +76,13 @@ def names_taken(how: Names | None, exact: bool = True) -> Iterator[None]:
 
 def decided(recorded: Names | None = None) -> Names | None:
     """What `names_taken` says, else what a set records; None where neither decides. Merged names stay merged."""
-    return "merge" if recorded == "merge" else _asked.get() or recorded
+    return "merge" if _checked(recorded) == "merge" else _asked.get() or recorded
+
+
+def _checked(how: Names | None) -> Names | None:
+    if how is not None and how not in NAMES:
+        raise ValueError(f"names is {how!r}; allowed are {' and '.join(NAMES)}, and None to refuse what they decide")
+    return how
 
 
 def rule_of_all(rules: Iterable[Names | None]) -> Names | None:

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -92,9 +92,10 @@ def read_known_people(path: str | Path, feature_norm: FeatureNorm = "keep") -> E
     return known_people(embeddings, path)
 
 
-def note_crowds(source: str | Path, identities: np.ndarray) -> None:
+def note_crowds(source: str | Path, identities: Iterable[str]) -> None:
     """The log states each name such as `unknown` that holds far more images than a person; see `crowds`."""
-    for note in crowds(Counter(identities.tolist()).items()):
+    column = identities.tolist() if isinstance(identities, np.ndarray) else identities
+    for note in crowds(Counter(column).items()):
         log.warning("%s: %s", source, note)
 
 

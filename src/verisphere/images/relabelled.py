@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.base.identity import names_taken
+from verisphere.files.embeddings import note_crowds
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList, read_labels
@@ -42,6 +43,7 @@ class Relabelled(Selection):
     def __init__(self, faces: Faces, path: str | Path) -> None:
         with names_taken(faces.names_rule):
             indices, labels = relabelled(faces.names, path)
+        note_crowds(path, labels.identities)
         super().__init__(faces, indices)
         self.names, self.identities, self.true_identities = labels.names, labels.identities, labels.true_identities
         if labels.domains is not None:

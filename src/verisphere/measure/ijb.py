@@ -13,6 +13,7 @@ from verisphere.base.vocabulary import FARS, NOBODY, Comparisons, Embeddings, Pr
 from verisphere.base.words import IJB_FPIRS, RANKS, FeatureNorm
 from verisphere.decide import Far, differences_of, exact_rate
 from verisphere.files.disk import check_file
+from verisphere.files.embeddings import note_crowds
 from verisphere.files.errors import errors_naming
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.images import TemplateImages, read_detector_scores, read_images
@@ -275,6 +276,8 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
     images = read_images(files.meta)
     numbers, template = images.numbered()
     subjects = subjects_of_templates(numbers, people, files)
+    for side in people:
+        note_crowds(side.source, np.where(np.isin(numbers, side.templates), subjects, NOBODY)[template])
     rows = open_rows(path)
     row = rows_named(images.names, rows.names.tolist(), files.meta, path)[images.image]
     weight, notes = _weights(images, files)

@@ -111,5 +111,5 @@ def files_of_people(path: Path, person: str | None = None) -> tuple[ImageFiles, 
         raise ValueError(f"{path}: {name!r} lies in no person's folder; a gallery has one folder a person")
     with errors_naming(path):
         owners = list(spelled_once(owners, files.names, decided()))
-    note_crowds(path, np.array(owners))
+    note_crowds(path, owners)
     return files, owners

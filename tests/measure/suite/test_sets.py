@@ -233,6 +233,18 @@ def test_folders_that_are_no_people_are_refused_for_no_spelling(tmp_path: Path, 
     assert set(read(tmp_path).identities) == {"-1"}
 
 
+@pytest.mark.parametrize(("rule", "labels"), [("merge", 1), ("exact", 2), (None, 2)])
+def test_labels_that_contradict_folders_are_counted_by_the_rule_of_names(tmp_path: Path, caplog, rule, labels: int):
+    touch(tmp_path, "mine/Ann/1.jpg", "mine/ann/2.jpg", "mine/Bo/1.jpg", "mine/Bo/2.jpg")
+    pairs = "left,right,label\nAnn/1.jpg,ann/2.jpg,1\nBo/1.jpg,Bo/2.jpg,0\n"
+    (tmp_path / "mine" / "pairs.csv").write_text(pairs)
+    (task,) = find_sets(tmp_path)[0]
+    (read,) = task.parts.values()
+    with names_taken(rule):
+        assert set(read(tmp_path).identities) == {"-1"}
+    assert f"which {labels} labels contradict" in caplog.text
+
+
 def test_folders_in_two_spellings_are_people_as_the_rule_of_names_says(tmp_path: Path):
     touch(tmp_path, "mine/Ann/1.jpg", "mine/ann/2.jpg", "mine/Bo/1.jpg")
     (tmp_path / "mine" / "pairs.csv").write_text("left,right,label\nAnn/1.jpg,ann/2.jpg,1\nAnn/1.jpg,Bo/1.jpg,0\n")

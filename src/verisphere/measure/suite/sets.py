@@ -175,7 +175,7 @@ def _people_by_folder(pairs: PairList, names: Sequence[str]) -> tuple[str, ...]:
     if not (contradicted(str) and contradicted(folded)):  # else they are no people, however they are spelled
         with errors_naming(pairs.source):
             person = dict(zip(names, spelled_once(folders, names, decided()), strict=True))
-    if wrong := contradicted(str):
+    if wrong := contradicted(folded if decided() == "merge" else str):
         log.warning(
             "%s: folders are not taken for people, which %d labels contradict, nor compared with the training's people",
             printable(str(pairs.source)),

@@ -88,7 +88,7 @@ def open_people(path: Path, trust: bool = False) -> People:
 def _people(path: Path, labels: LabelList, noted: bool = False) -> People:
     """The people of a list, whose crowds are named unless the reader has done it."""
     if not noted:
-        note_crowds(path, np.array(labels.identities))
+        note_crowds(path, labels.identities)
     return People(path, tuple(sorted({*coded(labels.identities).present()} - {NOBODY})), labels)
 
 
