@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shard_writer import written
 from verisphere.base.identity import names_taken
 from verisphere.base.trained_on import (
     RENAMED,
@@ -20,6 +21,7 @@ from verisphere.base.trained_on import (
 )
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.files.streamed_rows import open_rows
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 3, 6, 5), np.uint8)
 
@@ -90,6 +92,45 @@ def test_of_names_compared_as_written_nothing_is_known_of_merged_ones(tmp_path: 
     with names_taken("merge"):
         merged = read_embeddings(tmp_path / "exact.npz").shared_with_training
     assert merged == SharedWithTraining(1, 0, 2, 3, False, RENAMED)
+
+
+def test_a_set_on_which_nothing_decided_can_be_read_as_exact_later(tmp_path: Path):
+    """Until then a name in any spelling counts as one of the training."""
+    people, digests = np.array(["ab12", "AB12", "ann", "Bea"]), np.arange(4)
+    exact = replace(record(["AB12", "Ann"], digests[:0]), written=name_digests(["AB12", "Ann"], written=True))
+    known = exact.rows(people[[0, 2, 3]], digests[[0, 2, 3]])
+    rows = Embeddings(np.eye(3), identities=people[[0, 2, 3]], in_training=known)
+    write_embeddings(tmp_path / "undecided.npz", rows)
+    written(tmp_path / "shards", rows, at_once=2)
+    for path in (tmp_path / "undecided.npz", tmp_path / "shards"):
+        assert read_embeddings(path).shared_with_training == SharedWithTraining(2, 0, 3, 3, True)
+        assert open_rows(path).source.in_training == SharedWithTraining(2, 0, 3, 3, True)
+        with names_taken("merge"):
+            assert read_embeddings(path).shared_with_training == SharedWithTraining(2, 0, 3, 3, True)
+        with names_taken("exact"):
+            assert read_embeddings(path).shared_with_training == SharedWithTraining(0, 0, 3, 3, True)
+            assert open_rows(path).source.in_training == SharedWithTraining(0, 0, 3, 3, True)
+    with names_taken("exact"):
+        first = read_embeddings(tmp_path / "undecided.npz").take(np.array([2, 0])).in_training
+        parts = [first, exact.rows(people, digests)]
+        both = pooled_rows(parts)
+        assert both is not None
+        together = both.of(np.array(["Bea", "ab12", *people]), "exact")
+        assert together.people.tolist() == [False] * 3 + [True, False, False]
+        templates = both.pooled(np.array([0, 0, 1, 1, 2, 2]), 3).of(np.array(list("abc")), "exact")
+        assert templates.people.tolist() == [False, True, False]
+
+
+def test_of_an_exact_file_read_in_portions_nothing_is_known_of_merged_names(tmp_path: Path):
+    people, digests = np.array(["ANN", "Ann", "Bea"]), np.arange(3)
+    exact = replace(record(["Ann", "Bea"], digests[:0]), written=name_digests(["Ann", "Bea"], written=True))
+    in_training = exact.rows(people, digests, "exact")
+    write_embeddings(
+        tmp_path / "exact.npz",
+        Embeddings(np.eye(3), identities=people, in_training=in_training, names_rule="exact"),
+    )
+    with names_taken("merge"):
+        assert open_rows(tmp_path / "exact.npz").source.in_training == SharedWithTraining(2, 0, 2, 3, False, RENAMED)
 
 
 def test_of_two_codes_that_differ_in_case_one_of_the_training_is_not_forgotten():

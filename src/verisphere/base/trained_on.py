@@ -149,6 +149,7 @@ class RowsInTraining:
         digests: digest of each row's image; None where a row stands for several images.
         templates: whether a row stands for several images.
         written: whether people were compared by their names as written: of other spellings nothing is known.
+        as_written: what `people` is if `exact` decides, where nothing has decided yet and the training took names so.
     """
 
     people: Bool[np.ndarray, " rows"]
@@ -159,6 +160,7 @@ class RowsInTraining:
     identities: np.ndarray | None = None
     templates: bool = False
     written: bool = False
+    as_written: Bool[np.ndarray, " rows"] | None = None
 
     @classmethod
     def unrecorded(cls, rows: int, gap: str) -> "RowsInTraining":
@@ -170,6 +172,8 @@ class RowsInTraining:
         if self.written and how == "merge":
             renamed = "; ".join(filter(None, (self.gap, RENAMED)))
             return replace(self, named=False, gap=renamed, written=False).of(identities, how)
+        if self.as_written is not None and how == "exact":
+            return replace(self, people=self.as_written, as_written=None, written=True).of(identities, how)
         if self.identities is None or np.array_equal(identities, self.identities):
             return replace(self, identities=identities)
         form_in = form_of(how)
@@ -178,20 +182,26 @@ class RowsInTraining:
         forms = list(map(form_in, names.tolist()))
         people = np.array([known.get(form, False) for form in forms], bool)[place]
         if not self.named or all(form in known for form in forms if is_name(form)):
-            return replace(self, people=people, identities=identities)
+            return replace(self, people=people, identities=identities, as_written=None)
         gap = "; ".join(filter(None, (self.gap, RENAMED)))
-        return replace(self, people=people, named=False, gap=gap, identities=identities)
+        return replace(self, people=people, named=False, gap=gap, identities=identities, as_written=None)
 
     def take(self, rows: np.ndarray) -> "RowsInTraining":
         """The rows at these positions, or the rows that are True in a mask."""
-        digests, identities = (None if column is None else column[rows] for column in (self.digests, self.identities))
-        return replace(self, people=self.people[rows], images=self.images[rows], digests=digests, identities=identities)
+        optional = self.digests, self.identities, self.as_written
+        digests, identities, as_written = (None if column is None else column[rows] for column in optional)
+        return RowsInTraining(self.people[rows], self.images[rows], self.named, self.gap, digests, identities,
+                              self.templates, self.written, as_written)  # fmt: skip
 
     def pooled(self, group: Int64[np.ndarray, " rows"], groups: int) -> "RowsInTraining":
         """For each group of rows, whether the model was trained on any of them."""
-        people, images = (np.bincount(group, column, groups) > 0 for column in (self.people, self.images))
-        templates = self.templates or groups < len(group)
-        return replace(self, people=people, images=images, digests=None, identities=None, templates=templates)
+
+        def of_any(column: Bool[np.ndarray, " rows"]) -> Bool[np.ndarray, " groups"]:
+            return np.bincount(group, column, groups) > 0
+
+        as_written = None if self.as_written is None else of_any(self.as_written)
+        return RowsInTraining(of_any(self.people), of_any(self.images), self.named, self.gap, None, None,
+                              self.templates or groups < len(group), self.written, as_written)  # fmt: skip
 
     def shared(self, identities: np.ndarray | None) -> SharedWithTraining:
         """The number of people and images that are shared; without identities nobody is known."""
@@ -218,6 +228,9 @@ def pooled_rows(parts: Sequence[RowsInTraining | None]) -> RowsInTraining | None
         np.concatenate(digests) if len(digests) == len(known) else None,
         templates=any(part.templates for part in known),
         written=any(part.written for part in known),
+        as_written=np.concatenate([part.people if part.as_written is None else part.as_written for part in known])
+        if any(part.as_written is not None for part in known)
+        else None,
     )
 
 
@@ -268,8 +281,13 @@ class TrainedOn:
         """
         people, person = np.unique(identities, return_inverse=True)
         known = np.array([is_name(name) for name in people.tolist()], bool)
-        written = self.written if how == "exact" else None
-        names = [name_digest(own_name(name), written is not None) for name in people.tolist()]
-        known &= np.isin(np.array(names, np.int64), self.people if written is None else written)
-        record = bool(len(self.people)), self.gap, digests
-        return RowsInTraining(known[person], np.isin(digests, self.images), *record, written=written is not None)
+
+        def trained(names: Int64[np.ndarray, " names"], written: bool = False) -> Bool[np.ndarray, " rows"]:
+            forms = [name_digest(own_name(name), written) for name in people.tolist()]
+            return (known & np.isin(np.array(forms, np.int64), names))[person]
+
+        as_written = None if self.written is None or how == "merge" else trained(self.written, written=True)
+        rows = np.isin(digests, self.images), bool(len(self.people)), self.gap, digests
+        if as_written is not None and how == "exact":
+            return RowsInTraining(as_written, *rows, written=True)
+        return RowsInTraining(trained(self.people), *rows, as_written=as_written)

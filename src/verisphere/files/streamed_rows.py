@@ -1,6 +1,7 @@
 """Embeddings of a file or of a folder of features, read in portions so that they are never held as a whole."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,8 +136,9 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = 
     with errors_naming(path):
         rule = names_rule_of(arrays.get("names_rule"))
         rule = decided(rule) if compared else rule
-        if compared and "identities" in columns:
-            text["identities"] = settled([("", text["names"], text["identities"])], rule)[0]
+        if compared and "identities" in text:
+            with nullcontext() if "identities" in columns else suppress(ValueError):  # people who are counted alone
+                text["identities"] = settled([("", text["names"], text["identities"])], rule)[0]
     names, counts = np.unique(text["names"], return_counts=True)
     if len(names) < shape[0]:
         repeated = shown(str(names[counts.argmax()]), 200)
@@ -151,7 +153,7 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = 
     origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
     with errors_naming(path):
         known = rows_in_training(arrays, shape[0])
-        known = known if known is None or "identities" not in text else known.of(text["identities"])
+        known = known if known is None or "identities" not in text else known.of(text["identities"], rule)
     shared = None if known is None else known.shared(text.get("identities"))
     source = EvaluatedFile(path.name, digest(path), origin, shared, rule)
     return StreamedRows(path, text["names"], text.get("identities"), shape[1], source, read, known)
