@@ -80,7 +80,7 @@ def test_names_are_compared_as_written_where_exact_decided_on_both_sides():
     assert exact.after([record(["Cy"], nothing)]).rows(rows, digests, "exact").people.tolist() == folded
 
 
-def test_of_names_compared_as_written_nothing_is_known_of_merged_ones(tmp_path: Path):
+def test_names_compared_as_written_are_known_in_any_spelling_once_they_are_merged(tmp_path: Path):
     digests, people = np.arange(3), np.array(["ANN", "ANN", "Bea"])
     exact = replace(record(["Ann", "Bea"], digests[:0]), written=name_digests(["Ann", "Bea"], written=True))
     rows = Embeddings(
@@ -91,7 +91,8 @@ def test_of_names_compared_as_written_nothing_is_known_of_merged_ones(tmp_path: 
     assert read_embeddings(tmp_path / "exact.npz").shared_with_training == rows.shared_with_training
     with names_taken("merge"):
         merged = read_embeddings(tmp_path / "exact.npz").shared_with_training
-    assert merged == SharedWithTraining(1, 0, 2, 3, False, RENAMED)
+        assert open_rows(tmp_path / "exact.npz").source.in_training == merged
+    assert merged == SharedWithTraining(2, 0, 2, 3, True)
 
 
 def test_a_set_on_which_nothing_decided_can_be_read_as_exact_later(tmp_path: Path):
@@ -119,18 +120,6 @@ def test_a_set_on_which_nothing_decided_can_be_read_as_exact_later(tmp_path: Pat
         assert together.people.tolist() == [False] * 3 + [True, False, False]
         templates = both.pooled(np.array([0, 0, 1, 1, 2, 2]), 3).of(np.array(list("abc")), "exact")
         assert templates.people.tolist() == [False, True, False]
-
-
-def test_of_an_exact_file_read_in_portions_nothing_is_known_of_merged_names(tmp_path: Path):
-    people, digests = np.array(["ANN", "Ann", "Bea"]), np.arange(3)
-    exact = replace(record(["Ann", "Bea"], digests[:0]), written=name_digests(["Ann", "Bea"], written=True))
-    in_training = exact.rows(people, digests, "exact")
-    write_embeddings(
-        tmp_path / "exact.npz",
-        Embeddings(np.eye(3), identities=people, in_training=in_training, names_rule="exact"),
-    )
-    with names_taken("merge"):
-        assert open_rows(tmp_path / "exact.npz").source.in_training == SharedWithTraining(2, 0, 2, 3, False, RENAMED)
 
 
 def test_of_two_codes_that_differ_in_case_one_of_the_training_is_not_forgotten():

@@ -148,8 +148,8 @@ class RowsInTraining:
         named: whether the training has names, and all people of the rows were compared with them.
         digests: digest of each row's image; None where a row stands for several images.
         templates: whether a row stands for several images.
-        written: whether people were compared by their names as written: of other spellings nothing is known.
-        as_written: what `people` is if `exact` decides, where nothing has decided yet and the training took names so.
+        written: whether people were compared by their names as written.
+        other_rule: what `people` is under the other rule, `exact` or not, where the training took names by `exact`.
     """
 
     people: Bool[np.ndarray, " rows"]
@@ -160,7 +160,7 @@ class RowsInTraining:
     identities: np.ndarray | None = None
     templates: bool = False
     written: bool = False
-    as_written: Bool[np.ndarray, " rows"] | None = None
+    other_rule: Bool[np.ndarray, " rows"] | None = None
 
     @classmethod
     def unrecorded(cls, rows: int, gap: str) -> "RowsInTraining":
@@ -169,11 +169,8 @@ class RowsInTraining:
 
     def of(self, identities: np.ndarray, how: Names | None = None) -> "RowsInTraining":
         """The record of these people; under other names than before (`how`), of what is known of the new names."""
-        if self.written and how == "merge":
-            renamed = "; ".join(filter(None, (self.gap, RENAMED)))
-            return replace(self, named=False, gap=renamed, written=False).of(identities, how)
-        if self.as_written is not None and how == "exact":
-            return replace(self, people=self.as_written, as_written=None, written=True).of(identities, how)
+        if how is not None and self.written != (how == "exact") and self.other_rule is not None:
+            return self.taken(how == "exact").of(identities, how)
         if self.identities is None or np.array_equal(identities, self.identities):
             return replace(self, identities=identities)
         form_in = form_of(how)
@@ -182,16 +179,22 @@ class RowsInTraining:
         forms = list(map(form_in, names.tolist()))
         people = np.array([known.get(form, False) for form in forms], bool)[place]
         if not self.named or all(form in known for form in forms if is_name(form)):
-            return replace(self, people=people, identities=identities, as_written=None)
+            return replace(self, people=people, identities=identities, other_rule=None)
         gap = "; ".join(filter(None, (self.gap, RENAMED)))
-        return replace(self, people=people, named=False, gap=gap, identities=identities, as_written=None)
+        return replace(self, people=people, named=False, gap=gap, identities=identities, other_rule=None)
+
+    def taken(self, written: bool) -> "RowsInTraining":
+        """The record where people are compared as written, or in any spelling, as far as it says."""
+        if self.other_rule is None or written == self.written:
+            return self
+        return replace(self, people=self.other_rule, other_rule=self.people, written=written)
 
     def take(self, rows: np.ndarray) -> "RowsInTraining":
         """The rows at these positions, or the rows that are True in a mask."""
-        optional = self.digests, self.identities, self.as_written
-        digests, identities, as_written = (None if column is None else column[rows] for column in optional)
+        optional = self.digests, self.identities, self.other_rule
+        digests, identities, other_rule = (None if column is None else column[rows] for column in optional)
         return RowsInTraining(self.people[rows], self.images[rows], self.named, self.gap, digests, identities,
-                              self.templates, self.written, as_written)  # fmt: skip
+                              self.templates, self.written, other_rule)  # fmt: skip
 
     def pooled(self, group: Int64[np.ndarray, " rows"], groups: int) -> "RowsInTraining":
         """For each group of rows, whether the model was trained on any of them."""
@@ -199,9 +202,9 @@ class RowsInTraining:
         def of_any(column: Bool[np.ndarray, " rows"]) -> Bool[np.ndarray, " groups"]:
             return np.bincount(group, column, groups) > 0
 
-        as_written = None if self.as_written is None else of_any(self.as_written)
+        other_rule = None if self.other_rule is None else of_any(self.other_rule)
         return RowsInTraining(of_any(self.people), of_any(self.images), self.named, self.gap, None, None,
-                              self.templates or groups < len(group), self.written, as_written)  # fmt: skip
+                              self.templates or groups < len(group), self.written, other_rule)  # fmt: skip
 
     def shared(self, identities: np.ndarray | None) -> SharedWithTraining:
         """The number of people and images that are shared; without identities nobody is known."""
@@ -219,6 +222,8 @@ def pooled_rows(parts: Sequence[RowsInTraining | None]) -> RowsInTraining | None
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or not known:
         return None
+    written = any(part.written for part in known)
+    known = [part.taken(written) for part in known]
     digests = [part.digests for part in known if part.digests is not None]
     return RowsInTraining(
         np.concatenate([part.people for part in known]),
@@ -227,9 +232,9 @@ def pooled_rows(parts: Sequence[RowsInTraining | None]) -> RowsInTraining | None
         "; ".join(dict.fromkeys(part.gap for part in known if part.gap)),
         np.concatenate(digests) if len(digests) == len(known) else None,
         templates=any(part.templates for part in known),
-        written=any(part.written for part in known),
-        as_written=np.concatenate([part.people if part.as_written is None else part.as_written for part in known])
-        if any(part.as_written is not None for part in known)
+        written=written,
+        other_rule=np.concatenate([part.people if part.other_rule is None else part.other_rule for part in known])
+        if any(part.other_rule is not None for part in known)
         else None,
     )
 
@@ -286,8 +291,6 @@ class TrainedOn:
             forms = [name_digest(own_name(name), written) for name in people.tolist()]
             return (known & np.isin(np.array(forms, np.int64), names))[person]
 
-        as_written = None if self.written is None or how == "merge" else trained(self.written, written=True)
-        rows = np.isin(digests, self.images), bool(len(self.people)), self.gap, digests
-        if as_written is not None and how == "exact":
-            return RowsInTraining(as_written, *rows, written=True)
-        return RowsInTraining(trained(self.people), *rows, as_written=as_written)
+        rows = trained(self.people), np.isin(digests, self.images), bool(len(self.people)), self.gap, digests
+        other_rule = None if self.written is None else trained(self.written, written=True)
+        return RowsInTraining(*rows, other_rule=other_rule).taken(how == "exact")

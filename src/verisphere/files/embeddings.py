@@ -30,7 +30,7 @@ REQUIRED = ("embeddings", "names", "identities")
 OPTIONAL = ("domains", "media", "templates")
 _OLD = "an earlier version made the embeddings, which recorded no images"
 #: Arrays of `Embeddings.in_training`.
-IN_TRAINING = ("digests", "trained_people", "trained_images", "trained_written", "trained_record")
+IN_TRAINING = ("digests", "trained_people", "trained_images", "trained_other_rule", "trained_record")
 _FURTHER = ("origin", "names_rule", *IN_TRAINING)
 _SURROGATES = range(0xD800, 0xE000)  # halves of characters, which no UTF-8 text can hold
 _LONGEST_ORIGIN = 1 << 16  # characters
@@ -184,16 +184,16 @@ def rows_in_training(arrays: Mapping[str, np.ndarray], rows: int) -> RowsInTrain
     """Which rows the model was trained on, from the arrays of an embeddings file; None if no model is known."""
     if not arrays.keys() & set(IN_TRAINING):
         return RowsInTraining.unrecorded(rows, _OLD) if "origin" in arrays else None
-    kinds = {"digests": "i8", "trained_people": "?", "trained_images": "?", "trained_written": "?"}
+    kinds = {"digests": "i8", "trained_people": "?", "trained_images": "?", "trained_other_rule": "?"}
     present = {name: arrays[name] for name in kinds if name in arrays}
     if not {"trained_people", "trained_images"} <= present.keys() or any(
         column.shape != (rows,) or column.dtype != np.dtype(kinds[name]) for name, column in present.items()
     ):
         raise ValueError(f"its arrays {', '.join(IN_TRAINING)} are not what `verisphere embed` writes")
     record = _read_record(arrays.get("trained_record"))
-    optional = present.get("digests"), present.get("trained_written")
+    optional = present.get("digests"), present.get("trained_other_rule")
     people, images = present["trained_people"], present["trained_images"]
-    return RowsInTraining(people, images, digests=optional[0], as_written=optional[1], **record)
+    return RowsInTraining(people, images, digests=optional[0], other_rule=optional[1], **record)
 
 
 def _read_record(column: np.ndarray | None) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def columns_of(embeddings: Embeddings) -> dict[str, Any]:
         record = {name: getattr(known, name) for name in ("named", "gap", *(["written"] if known.written else []))}
         columns["trained_record"] = np.array(json.dumps(record))
         columns |= {} if known.digests is None else {"digests": known.digests}
-        columns |= {} if known.as_written is None else {"trained_written": known.as_written}
+        columns |= {} if known.other_rule is None else {"trained_other_rule": known.other_rule}
     if embeddings.names_rule is not None:
         columns["names_rule"] = np.array(embeddings.names_rule)
     return columns

@@ -33,7 +33,16 @@ Store: TypeAlias = Literal["float32", "float16", "int8"]
 MANIFEST = "manifest.json"
 KIND, FORMAT = "embeddings in shards", 1
 #: Arrays of a shard with an entry for each row, and those that are the same for all.
-OF_ROWS = ("names", "identities", "domains", "digests", "trained_people", "trained_images", "trained_written", "units")
+OF_ROWS = (
+    "names",
+    "identities",
+    "domains",
+    "digests",
+    "trained_people",
+    "trained_images",
+    "trained_other_rule",
+    "units",
+)
 OF_ALL = ("origin", "trained_record", "names_rule")
 _NAME = re.compile(r"rows-\d{8}")
 _KIND_WITHIN = 1 << 10  # bytes of a manifest, whose first field it is
