@@ -8,8 +8,10 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from verisphere.base.identity import names_taken
 from verisphere.images.decoded_faces import InMemory, in_memory
 from verisphere.images.faces import Faces
+from verisphere.images.joined import Joined
 from verisphere.images.loader import batches
 
 
@@ -37,6 +39,35 @@ def test_it_gives_the_same_images(workers: int):
     assert torch.equal(held.images(everything), faces.images(everything))
     assert torch.equal(held.images([599, 3, 3]), faces.images([599, 3, 3]))
     assert held.images([1, 2]).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_people_are_who_the_rule_of_names_says():
+    pixels, names = torch.zeros(3, 3, 4, 4, dtype=torch.uint8), ("1", "2", "3")
+    with pytest.raises(ValueError, match=r"'Ann' \('1'\) and 'ann' \('2'\) are one name but for case"):
+        InMemory(pixels, names, ("Ann", "ann", "Ben"))
+    assert InMemory(pixels, names, ("Ann", "ann", "Ben"), names_rule="merge").people == ("Ann", "Ben")
+    with names_taken("exact"):
+        exact = InMemory(pixels, names, ("Ann", "ann", "Ben"))
+    assert (exact.people, exact.names_rule, in_memory(exact).people) == (("Ann", "Ben", "ann"), "exact", exact.people)
+    with pytest.raises(ValueError, match=r"1 of 3 identities is empty or the text of a missing value, .* 'N/A'"):
+        InMemory(pixels, names, ("Ann", "N/A", "Ben"))
+    with pytest.raises(ValueError, match=r"domain.* 'none'"):
+        InMemory(pixels, names, ("Ann", "Ann", "Ben"), domains=("day", "none", "day"))
+
+
+@pytest.mark.parametrize("person", ["P0", "nan"])
+def test_a_set_of_a_foreign_class_is_held_to_the_rule_too(person: str):
+    """It may give its columns as it likes; what trains on it asks for its people."""
+    faces = Numbered(7)
+    faces.identities = (person, *(f"p{number}" for number in range(6)))
+    with pytest.raises(ValueError, match=r"are one name but for case|the text of a missing value"):
+        print(faces.people)
+    with pytest.raises(ValueError, match=r"are one name but for case|the text of a missing value"):
+        Joined([Numbered(7), faces], ["a", "b"], same="apart")
+    if person == "P0":
+        faces.names_rule = "merge"
+        assert len(faces.people) == 6
+        assert len(set(faces.labels.tolist())) == 6
 
 
 def test_what_it_hands_out_is_a_copy():

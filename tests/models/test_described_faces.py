@@ -6,6 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
+from verisphere.base.identity import names_taken
 from verisphere.images import ByLight, Photos, SyntheticFaces
 from verisphere.models.described_faces import open_faces
 from verisphere.report.plots import save_image
@@ -85,6 +86,23 @@ def test_classes_from_elsewhere_need_trust(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ValueError, match=r"mine\.yaml: data set: 'foreign_faces\.Mine' is not part of .* --trust-code"):
         open_faces(tmp_path / "mine.yaml")
     assert len(open_faces(tmp_path / "mine.yaml", trust=True)) == 20
+
+
+def test_a_class_from_elsewhere_takes_names_as_the_rule_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "spelled_faces.py").write_text(
+        "from verisphere.images import SyntheticFaces\n\n\nclass Spelled(SyntheticFaces):\n"
+        "    def __init__(self):\n        super().__init__(2, 2, size=48)\n"
+        "        self.identities = ('Ann', 'ann', 'Ben', 'Ben')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine.yaml").write_text("class_path: spelled_faces.Spelled\n")
+    with pytest.raises(ValueError, match=r"mine\.yaml: 'Ann' .* and 'ann' .* are one name but for case"):
+        open_faces(tmp_path / "mine.yaml", trust=True)
+    for rule, people in (("merge", ("Ann", "Ben")), ("exact", ("Ann", "Ben", "ann"))):
+        with names_taken(rule):
+            faces = open_faces(tmp_path / "mine.yaml", trust=True)
+            assert faces.people == people
+            assert faces.images([0]).shape == (1, 3, 48, 48)
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,8 @@ def test_a_set_in_which_only_some_people_have_names_says_so(people: tuple[str, s
 
 
 def test_names_that_were_taken_exactly_are_recorded_as_written_too():
-    faces = InMemory(PIXELS, NAMES, ("AB", "ab") * 10)
-    assert ImagesSeen(faces, TrainedOn.unknown("")).record().written is None
-    faces.names_rule = "exact"
+    assert ImagesSeen(InMemory(PIXELS, NAMES, ("AB", "cd") * 10), TrainedOn.unknown("")).record().written is None
+    faces = InMemory(PIXELS, NAMES, ("AB", "ab") * 10, names_rule="exact")
     record = ImagesSeen(in_memory(faces), TrainedOn.unknown("")).record()
     assert (len(record.people), record.written.tolist()) == (1, name_digests(["AB", "ab"], written=True).tolist())
     again = from_tensors(as_tensors(record), Path("run"))

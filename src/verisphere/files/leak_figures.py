@@ -24,6 +24,11 @@ UNRECOGNISED = (
     "(at FAR {}), is no proof of safety: noise that satisfies the attacked model alone looks the same, and other "
     "settings may recover more"
 )
+#: What is said where no face of the network alone could be compared.
+UNJUDGED = (
+    "each face of the network alone was given to a person without a second photograph, of other pixels, to compare "
+    "with, so nothing is known of what can be recovered from the network alone"
+)
 #: What is said of a second model that was not trained.
 UNTRAINED = (
     "is an untrained network, which tells few people apart: what it does not recognise may be recovered all the same"
@@ -34,16 +39,16 @@ Points: TypeAlias = tuple[OperatingPoint, ...]
 
 
 def surely_above_chance(points: Points, strangers: Points = (), other_people: Points = ()) -> list[bool]:
-    """Whether the lower 95 % bound of each TAR lies above its FAR, or above the upper bound of strangers' photographs.
+    """Whether the lower 95 % bound of each TAR lies above its FAR, and above the upper bounds of what chance gives.
 
-    It also has to lie above the upper bound of the same faces with other people. Chance is not known where neither
-    these nor strangers were compared, as in earlier versions, nor, without strangers, at a FAR that the judge's pairs
-    do not resolve.
+    These are of the same faces with other people, without which, as in earlier versions, nothing is sure, and of
+    strangers' photographs, if there are any: they stand for a FAR that the judge's pairs do not resolve.
     """
-    unknown = [1.0 if point.below_resolution else float(point.far_target) for point in points]
-    chance = [point.tar_upper_95 for point in strangers] or unknown
-    alike = [point.tar_upper_95 for point in other_people] or [0.0 if strangers else 1.0] * len(points)
-    return [point.tar_lower_95 > max(least) for point, *least in zip(points, chance, alike, strict=True)]
+    unresolved = 0.0 if strangers else 1.0
+    fars = [unresolved if point.below_resolution else float(point.far_target) for point in points]
+    chosen = [point.tar_upper_95 for point in strangers] or [0.0] * len(points)
+    alike = [point.tar_upper_95 for point in other_people] or [1.0] * len(points)
+    return [point.tar_lower_95 > max(least) for point, *least in zip(points, fars, chosen, alike, strict=True)]
 
 
 def attack_worked(
@@ -124,6 +129,10 @@ class LeakFigures(Result):
         weak = {far for row in self.rows if row.worked for far in row.unrecognised}
         fars = [point.far_target for point in self.rows[-1].points if point.far_target in weak]
         return UNRECOGNISED.format(" and ".join(fars)) if fars else ""
+
+    def unjudged(self) -> str:
+        """What is said where no face of the network alone could be compared; else empty."""
+        return "" if any(row.source == "folder" for row in self.rows) else UNJUDGED
 
     def of_training(self) -> str:
         """That the model knows people or images of the photographs, in words; empty if none is known to be shared."""

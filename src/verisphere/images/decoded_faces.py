@@ -6,9 +6,12 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from verisphere.base.identity import decided
 from verisphere.base.vocabulary import ImageSource, Progress, quietly
+from verisphere.base.words import Names
 from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages, batches
+from verisphere.images.packs.columns import spelled_once
 
 _IMAGES_AT_ONCE = 256
 
@@ -27,9 +30,11 @@ class InMemory(Faces):
         source: source of the images, where it is known.
         people: identities in the order of their labels; by default those of the images, sorted.
         true_identities: an entry for each image; see `Faces`.
+        names_rule: how identities that are equal once folded are taken; None refuses them.
 
     Raises:
-        ValueError: names, identities, domains or true_identities do not have one entry for each image.
+        ValueError: names, identities, domains or true_identities do not have one entry for each image; an identity is
+            missing, or is another once folded and nothing decides.
     """
 
     def __init__(
@@ -41,13 +46,17 @@ class InMemory(Faces):
         source: ImageSource | None = None,
         people: tuple[str, ...] | None = None,
         true_identities: Sequence[str] | None = None,
+        names_rule: Names | None = None,
     ) -> None:
         columns = {"names": names, "identities": identities, "domains": domains, "true_identities": true_identities}
         for field, values in columns.items():
             if values is not None and len(values) != len(pixels):
                 raise ValueError(f"{field} has {len(values)} entries for {len(pixels)} images")
         self.pixels = pixels.contiguous(memory_format=torch.channels_last)
+        self.names_rule = decided(names_rule)
+        identities = spelled_once(identities, names, self.names_rule)
         self.names, self.identities, self.domains, self.true_identities = names, identities, domains, true_identities
+        self.settled()
         self._source = source
         if people is not None:
             self.people = people
@@ -106,6 +115,5 @@ def in_memory(
     else:
         # A person whose images are all unreadable stays a class, so that the labels of the others do not change.
         held, people = faces.select(torch.cat(positions).tolist()), faces.people
-    made = InMemory(pixels, held.names, held.identities, held.domains, faces.source, people, held.true_identities)
-    made.names_rule = faces.names_rule
-    return made
+    columns = held.names, held.identities, held.domains
+    return InMemory(pixels, *columns, faces.source, people, held.true_identities, faces.names_rule)

@@ -10,9 +10,11 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
+from verisphere.base.identity import decided, refuse_missing
 from verisphere.base.vocabulary import NO_CLASS, NOBODY, ImageSource
 from verisphere.base.words import Names
-from verisphere.images.packs.columns import coded, take
+from verisphere.files.json_values import shown
+from verisphere.images.packs.columns import Coded, coded, spelled_once, take
 
 _IMAGES_AT_ONCE = 256
 
@@ -73,14 +75,24 @@ class Faces(ABC):
     @cached_property
     def people(self) -> tuple[str, ...]:
         """The identities except `NOBODY`, each once, sorted; a label is a position in this tuple."""
-        return tuple(sorted({*coded(self.identities).present()} - {NOBODY}))
+        return tuple(sorted({*self.settled().present()} - {NOBODY}))
 
     @cached_property
     def labels(self) -> Int64[Tensor, " images"]:
         """Number of each image's identity in `people`; `NO_CLASS` for `NOBODY`."""
-        column, number = coded(self.identities), {person: label for label, person in enumerate(self.people)}
+        column, number = self.settled(), {person: label for label, person in enumerate(self.people)}
         label_of_value = np.array([number.get(value, NO_CLASS) for value in column.values], np.int64)
         return torch.from_numpy(label_of_value[column.codes])
+
+    def settled(self) -> Coded:
+        """The identities, in which each person has one spelling.
+
+        Raises:
+            ValueError: an identity or a domain is missing, or `names_rule` does not decide about two spellings of one.
+        """
+        domains = coded(self.domains or ())
+        refuse_missing("domain", domains.present(), domains, lambda row: shown(self.names[row], 200))
+        return coded(spelled_once(self.identities, self.names, decided(self.names_rule)))
 
     def select(self, indices: Sequence[int]) -> "Faces":
         """The set restricted to these positions; labels are numbered again from 0."""

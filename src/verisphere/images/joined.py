@@ -61,7 +61,7 @@ class Joined(Faces):
         self.names_rule = rule_of_all([one.names_rule for one in faces])
         part = np.repeat(np.arange(len(faces)), [len(one) for one in faces])
         names = Texts.of(f"{prefix}/{name}" for prefix, one in zip(prefixes, faces, strict=True) for name in one.names)
-        columns = [self._people([one.identities for one in faces], same)]
+        columns = [self._people([one.settled() if same == "apart" else one.identities for one in faces], same)]
         if any(one.true_identities is not None for one in faces):
             truth = [one.identities if one.true_identities is None else one.true_identities for one in faces]
             columns.append(self._people(truth, same))

@@ -7,7 +7,8 @@ from verisphere.base.identity import decided, names_taken
 from verisphere.files.definitions import names_class, read_based
 from verisphere.files.errors import errors_naming
 from verisphere.files.packaged_recipes import find_recipe, packaged_recipes
-from verisphere.images.faces import Faces
+from verisphere.images.faces import Faces, Selection
+from verisphere.images.packs.columns import spelled_once
 from verisphere.images.packs.formats import format_of
 from verisphere.images.photos import Photos
 from verisphere.images.select import positions_of_listed
@@ -37,6 +38,10 @@ def open_faces(
     description = describe_faces(path)
     with errors_naming(path):
         faces: Faces = build_named(description, Faces, HOUSE, "data set", trust)  # type: ignore[type-abstract]
+        spelled = spelled_once(faces.identities, faces.names, decided(faces.names_rule))
+    if spelled is not faces.identities:  # of a class that does not ask for the rule of names
+        faces = Selection(faces, range(len(faces)))
+        faces.identities, faces.names_rule = spelled, decided()
     if people is None:
         return faces
     with names_taken(faces.names_rule):

@@ -329,6 +329,7 @@ def test_every_far_is_named_at_which_the_judge_does_not_recognise_the_faces(test
     (2, 16, None, False),  # a lower bound of 0.016, at FAR 0.1
     (6, 16, None, False),  # as an earlier version has it
     (6, 16, 2, True),
+    (3, 16, 0, False),  # a lower bound of 0.04, which is not above the FAR
     (6, 16, 30, False),  # of 100
 ])  # fmt: skip
 def test_recognised_is_surely_above_chance(accepted: int, of: int, others: int | None, recognised: bool, chance: str):
@@ -337,7 +338,10 @@ def test_recognised_is_surely_above_chance(accepted: int, of: int, others: int |
             [1.0] * accepted + [-1.0] * (of - accepted), [place / 100 for place in range(10)], "1e-1"
         )
 
-    known = {} if others is None else {chance: (point(others, 100),)}
+    below, above = (point(0, 100),), (point(others or 0, 100),)
+    known = (
+        {"strangers": below, "other_people": below} | {chance: above} if others is not None else {"strangers": below}
+    )
     row = LeakRow("folder", 0.0, 0.0, (point(accepted, of),), reached=0.5, needed=0.9, **known)
     assert row.unrecognised == (() if recognised else ("1e-1",))
     assert row.worked == recognised  # faces that came half the way
@@ -351,7 +355,9 @@ def test_at_a_far_that_is_not_resolved_strangers_alone_show_what_chance_is():
     assert point.tar_lower_95 > 1 / 11
     assert LeakRow("head", 0.0, 0.0, (point,)).unrecognised == ("1e-3",)
     strangers = (operating_point([1.0] + [-1.0] * 99, many, "1e-3"),)
-    assert LeakRow("folder", 0.0, 0.0, (point,), strangers=strangers).unrecognised == ()
+    nobody = (operating_point([-1.0] * 100, many, "1e-3"),)
+    assert LeakRow("folder", 0.0, 0.0, (point,), strangers=strangers, other_people=nobody).unrecognised == ()
+    assert LeakRow("folder", 0.0, 0.0, (point,), strangers=strangers).unrecognised == ("1e-3",)  # not known
 
 
 def test_a_far_that_few_pairs_do_not_resolve_is_marked(tested: Path, tmp_path: Path):
@@ -466,12 +472,33 @@ def test_photographs_that_changed_under_their_path_are_another_test(tiny: Path, 
     (tmp_path / "out" / "folder" / "inversion.json").unlink()
     with pytest.raises(ValueError, match=r"another test of leaks: the test: photographs was .*; choose another"):
         run_leak(given, tmp_path / "out", CPU)
+
+
+def test_a_test_of_an_earlier_version_is_not_continued(tested: Path, tiny: Path, tmp_path: Path):
+    """Its faces and strangers were counted in another way, and its inversions do not say what had to be reached."""
+    shutil.copytree(tested, tmp_path / "out")
     before = json.loads((tmp_path / "out" / "asked.json").read_text())
     assert before.pop("photographs")
-    (tmp_path / "out" / "asked.json").write_text(json.dumps(before | {"format": 2}))  # as an earlier version wrote it
-    (tmp_path / "others.yaml").write_text((tiny / "others.yaml").read_text())
-    shutil.rmtree(tmp_path / "out" / "folder")
-    run_leak(given, tmp_path / "out", CPU)
+    (tmp_path / "out" / "asked.json").write_text(json.dumps(before | {"format": 2}))
+    with pytest.raises(ValueError, match=r"test of leaks: an earlier version began it, which .*; choose another"):
+        run_leak(asked(tiny, head=tiny / "run", trained=tiny / "data.yaml"), tmp_path / "out", CPU)
+    assert (tmp_path / "out" / "leak.json").read_bytes() == (tested / "leak.json").read_bytes()
+
+
+def test_where_no_face_of_the_network_alone_could_be_compared_table_and_card_say_so(tested: Path, tiny: Path, tmp_path):
+    """All faces can be given to one person, who may have a single photograph."""
+    shutil.copytree(tested, tmp_path / "out")
+    path = tmp_path / "out" / "folder" / "inversion.json"
+    fields = json.loads(path.read_text())
+    (judged,) = [entry for entry in fields["likeness"] if entry["model"] == "judge"]
+    judged |= {"same_person": None, "points": [], "stranger_points": [], "other_points": []}
+    path.write_text(json.dumps(fields))
+    figures = run_leak(asked(tiny, head=tiny / "run", trained=tiny / "data.yaml"), tmp_path / "out", CPU)
+    assert {row.source for row in figures.rows} >= {"photographs", "embeddings", "head"}
+    assert "folder" not in {row.source for row in figures.rows}
+    for text in (leak_text(figures), *leak_section(tmp_path / "out", "leak.json")):
+        assert "each face of the network alone was given to a person without a second photograph" in text.lower()
+    assert "was given to a person" not in leak_text(read_leak(tested / "leak.json"))
 
 
 def test_what_is_refused(tiny: Path, tmp_path: Path):

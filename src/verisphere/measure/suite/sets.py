@@ -177,9 +177,9 @@ def _people_by_folder(pairs: PairList, names: Sequence[str]) -> tuple[str, ...]:
             person = dict(zip(names, spelled_once(folders, names, decided()), strict=True))
     if wrong := contradicted(folded if decided() == "merge" else str):
         log.warning(
-            "%s: folders are not taken for people, which %d labels contradict, nor compared with the training's people",
+            "%s: folders are not taken for people, which %s, nor compared with the training's people",
             printable(str(pairs.source)),
-            wrong,
+            "1 label contradicts" if wrong == 1 else f"{wrong:,} labels contradict",
         )
     return tuple(NOBODY if wrong else person[name] for name in names)
 

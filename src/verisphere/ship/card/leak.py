@@ -36,6 +36,8 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
         said.append(f"So few pairs of two people do not resolve FAR {' and '.join(low)}.")
     if no_proof := figures.no_proof():
         said.append(f"{no_proof[0].upper()}{no_proof[1:]}. (Settings: {_settings(figures.settings)}.)")
+    if unjudged := figures.unjudged():
+        said.append(f"{unjudged[0].upper()}{unjudged[1:]}.")
     said += [
         f"The attack from {_FROM[row.source]} failed: its faces (steps: {steps}) have {_reached(row)}. So nothing is "
         f"known of what can be recovered from {_FROM[row.source]}."

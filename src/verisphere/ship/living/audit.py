@@ -12,7 +12,7 @@ from verisphere.base.provenance import UNRECORDED, unrecorded
 from verisphere.base.vocabulary import Embeddings, printable
 from verisphere.base.words import Names, counted
 from verisphere.decide.bounds import binomial_bounds
-from verisphere.files.embeddings import known_people, read_templates, same_people
+from verisphere.files.embeddings import known_people, note_crowds, read_templates, same_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.results import Result, first_lines
@@ -87,6 +87,7 @@ def audit_index(gallery: LivingGallery, probes: Path, answers: Path) -> IndexAud
     """
     store, everything = gallery.store, read_templates(probes)
     queries = known_people(everything, probes)
+    note_crowds(probes, queries.identities)
     gallery.promise.check_origin(probes, queries.origin)
     names = queries.names.tolist()
     if len(set(names)) < len(names):

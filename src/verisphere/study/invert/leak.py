@@ -108,7 +108,7 @@ def _parts(pairs: np.ndarray, progress: Progress) -> Iterator[np.ndarray]:
 
 
 _ASKED, _PHOTOGRAPHS, _TRANSLATED = "asked.json", "photographs", "translated.json"
-_FORMAT_ASKED = 2  # of asked.json: a folder that an earlier version began is continued
+_FORMAT_ASKED = 3  # of asked.json: a folder of version 0.2, which counted faces in another way, is not continued
 _SOURCES = {
     "photographs": "photographs themselves",
     "embeddings": "embeddings of photographs",
@@ -242,9 +242,9 @@ def _check_same(out: Path, described: dict[str, Any]) -> None:
     def differing() -> list[str]:
         before = read_json_file(out / _ASKED)
         known = before if isinstance(before, dict) else {}
-        # a test that an earlier version began does not say which photographs
-        asked = {name: described[name] for name in described if name in known or name != _PHOTOGRAPHS}
-        return changed_values("the test", {name: known.get(name) for name in asked}, asked)
+        if known.get("format") != _FORMAT_ASKED:
+            return ["an earlier version began it, which counted faces in another way"]
+        return changed_values("the test", {name: known.get(name) for name in described}, described)
 
     begun_before(out / _ASKED, "test of leaks", differing)
 
@@ -276,7 +276,7 @@ def _rows(found: dict[str, InversionFindings]) -> Sequence[LeakRow]:
     for source, findings in found.items():
         judged = next(entry for entry in findings.likeness if entry.model == JUDGE)
         if judged.same_person is None or judged.others is None or not judged.points:
-            raise ValueError(_NOBODY.format(_SOURCES[source]))
+            continue  # `unjudged` says it
         if source == "embeddings" and judged.real_same_person is not None and judged.real_others is not None:
             rows.append(
                 LeakRow("photographs", judged.real_same_person.mean, judged.real_others.mean, judged.real_points)
@@ -320,7 +320,8 @@ def leak_text(figures: LeakFigures) -> str:
             ]
         )
         if row.worked:
-            passing = [number(point.tar, 3) for point in row.other_people]  # comparisons share faces and people
+            # without bounds, since the comparisons share faces and people
+            passing = [f"{number(point.tar, 3)}{'*' * point.below_resolution}" for point in row.other_people]
             rows.append(["the same faces, as other people", *"----", *(passing or _shares((), len(fars)))])
         if row.strangers:
             rows.append(["strangers' photographs, chosen likewise", *"----", *_shares(row.strangers, len(fars))])
@@ -339,8 +340,7 @@ def leak_text(figures: LeakFigures) -> str:
         told += f"\n{figures.judge} {UNTRAINED}"
     if any(row.worked is False for row in figures.rows):
         told += "\nan attack that failed says nothing on what can be recovered: raise --steps, or change --rate"
-    if no_proof := figures.no_proof():
-        told += f"\n{no_proof}"
+    told += "".join(f"\n{said}" for said in (figures.no_proof(), figures.unjudged()) if said)
     first = f"{known}\n" if (known := figures.of_training()) else ""
     return f"{first}{table(header, rows)}\n{told}"
 
