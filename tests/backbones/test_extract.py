@@ -49,8 +49,7 @@ def by_hand(backbone: Backbone, given: InMemory) -> Tensor:
 
 @pytest.mark.parametrize(("how", "known"), [("exact", [False, True]), ("merge", [True, True])])
 def test_people_are_those_of_the_training_as_their_names_were_taken(backbone, how, known):
-    given = InMemory(faces(2).pixels, ("1.png", "2.png"), ("Ab", "AC"))
-    given.names_rule = how
+    given = InMemory(faces(2).pixels, ("1.png", "2.png"), ("Ab", "AC"), names_rule=how)
     people = ["AB", "AC"]
     record = TrainedOn(name_digests(people), np.empty(0, np.int64), written=name_digests(people, written=True))
     in_training = extract(backbone, given, trained_on=record).in_training

@@ -95,8 +95,7 @@ def test_the_length_is_that_before_it_is_taken_away():
 
 
 def test_worse_copies_take_names_as_the_set_does():
-    faces = InMemory(torch.zeros(2, 3, 4, 4, dtype=torch.uint8), ("1", "2"), ("AB", "ab"))
-    faces.names_rule = "exact"
+    faces = InMemory(torch.zeros(2, 3, 4, 4, dtype=torch.uint8), ("1", "2"), ("AB", "ab"), names_rule="exact")
     assert Worse(faces).names_rule == "exact"
 
 
