@@ -122,6 +122,18 @@ def test_a_set_on_which_nothing_decided_can_be_read_as_exact_later(tmp_path: Pat
         assert templates.people.tolist() == [False, True, False]
 
 
+def test_what_people_are_under_the_other_rule_survives_new_names():
+    """Those of `clean relabel`, and numbers that get their plain spelling."""
+    exact = replace(record(["Al", "Bea"], np.empty(0, np.int64)), written=name_digests(["Al", "Bea"], written=True))
+    people = np.array(["AL", "Cy", "Bea", "101.0"])
+    for how in ("exact", None):
+        rows = exact.rows(people, np.arange(4), how).of(people, how).of(np.array(["AL", "AL", "Bea", "101"]), how)
+        assert rows.of(np.array(["AL", "AL", "Bea", "101"]), "merge").people.tolist() == [True, True, True, False]
+        assert rows.of(np.array(["AL", "AL", "Bea", "101"]), "exact").people.tolist() == [False, False, True, False]
+        assert rows.named
+        assert not rows.of(np.array(["AL", "Dora", "Bea", "101"]), how).named
+
+
 def test_of_two_codes_that_differ_in_case_one_of_the_training_is_not_forgotten():
     people = np.array(["AB12", "ab12"])
     for known in ([True, False], [False, True]):

@@ -13,6 +13,7 @@ from verisphere.images.decoded_faces import InMemory, in_memory
 from verisphere.images.faces import Faces
 from verisphere.images.joined import Joined
 from verisphere.images.loader import batches
+from verisphere.images.select import split_people, with_images
 
 
 class Numbered(Faces):
@@ -64,10 +65,21 @@ def test_a_set_of_a_foreign_class_is_held_to_the_rule_too(person: str):
         print(faces.people)
     with pytest.raises(ValueError, match=r"are one name but for case|the text of a missing value"):
         Joined([Numbered(7), faces], ["a", "b"], same="apart")
+    with pytest.raises(ValueError, match=r"are one name but for case|the text of a missing value"):
+        with_images(faces, 1)
     if person == "P0":
         faces.names_rule = "merge"
-        assert len(faces.people) == 6
-        assert len(set(faces.labels.tolist())) == 6
+        with pytest.raises(ValueError, match="names are merged, but identities give a person in two spellings"):
+            split_people(faces, 0.5)
+        faces.names_rule = "exact"
+        first, second = split_people(faces, 0.5)
+        assert len(first.people) + len(second.people) == 7
+
+
+def test_numbers_of_a_foreign_class_stay_as_it_writes_them():
+    faces = Numbered(7)
+    faces.identities = tuple(f"{number}.0" for number in range(7))
+    assert faces.people == faces.identities
 
 
 def test_what_it_hands_out_is_a_copy():

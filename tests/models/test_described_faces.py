@@ -102,6 +102,7 @@ def test_a_class_from_elsewhere_takes_names_as_the_rule_says(tmp_path: Path, mon
         with names_taken(rule):
             faces = open_faces(tmp_path / "mine.yaml", trust=True)
             assert faces.people == people
+            assert faces.names_rule == rule
             assert faces.images([0]).shape == (1, 3, 48, 48)
 
 

@@ -7,7 +7,7 @@ is not recognised.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -173,15 +173,23 @@ class RowsInTraining:
             return self.taken(how == "exact").of(identities, how)
         if self.identities is None or np.array_equal(identities, self.identities):
             return replace(self, identities=identities)
-        form_in = form_of(how)
-        known = dict(sorted({*zip(map(form_in, self.identities.tolist()), self.people.tolist(), strict=True)}))
-        names, place = np.unique(identities, return_inverse=True)
-        forms = list(map(form_in, names.tolist()))
-        people = np.array([known.get(form, False) for form in forms], bool)[place]
-        if not self.named or all(form in known for form in forms if is_name(form)):
-            return replace(self, people=people, identities=identities, other_rule=None)
-        gap = "; ".join(filter(None, (self.gap, RENAMED)))
-        return replace(self, people=people, named=False, gap=gap, identities=identities, other_rule=None)
+        before, (names, place) = self.identities.tolist(), np.unique(identities, return_inverse=True)
+
+        def known(flags: Bool[np.ndarray, " rows"], form: Callable[[str], str]) -> list[bool | None]:
+            of_form = dict(sorted({*zip(map(form, before), flags.tolist(), strict=True)}))
+            return [of_form.get(form(name)) for name in names.tolist()]
+
+        form = form_of(how)
+        people, other = known(self.people, form), None
+        if self.other_rule is not None:
+            others = known(self.other_rule, folded if form is str else str)
+            other = np.array([one if new is None else new for one, new in zip(people, others, strict=True)], bool)[
+                place
+            ]
+        rows = replace(self, people=np.array(people, bool)[place], other_rule=other, identities=identities)
+        if not self.named or not any(one is None and is_name(name) for name, one in zip(names, people, strict=True)):
+            return rows
+        return replace(rows, named=False, gap="; ".join(filter(None, (self.gap, RENAMED))))
 
     def taken(self, written: bool) -> "RowsInTraining":
         """The record where people are compared as written, or in any spelling, as far as it says."""

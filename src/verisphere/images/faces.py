@@ -40,7 +40,7 @@ class Faces(ABC):
         true_identities: true identity of each image, if `identities` has known errors, such as added label noise; None
             if only `identities` is known.
         names_rule: how identities that are equal once folded were taken (`verisphere.base.identity`); None if nothing
-            had to decide.
+            had to decide. Where it is `merge`, each person has one spelling in `identities`.
     """
 
     names: Sequence[str]
@@ -85,14 +85,21 @@ class Faces(ABC):
         return torch.from_numpy(label_of_value[column.codes])
 
     def settled(self) -> Coded:
-        """The identities, in which each person has one spelling.
+        """The identities, of which none is missing or another's but for its spelling, unless `exact` decides.
 
         Raises:
-            ValueError: an identity or a domain is missing, or `names_rule` does not decide about two spellings of one.
+            ValueError: an identity or a domain is missing; or two are equal once folded, and `names_rule` does not
+                decide, or says `merge` although they are not merged.
         """
         domains = coded(self.domains or ())
         refuse_missing("domain", domains.present(), domains, lambda row: shown(self.names[row], 200))
-        return coded(spelled_once(self.identities, self.names, decided(self.names_rule)))
+        column = coded(self.identities)
+        if len({*coded(spelled_once(column, self.names, decided(self.names_rule))).present()}) < len(
+            {*column.present()}
+        ):
+            raise ValueError("names are merged, but identities give a person in two spellings; give each in one, as "
+                             "InMemory(names_rule='merge') does")  # fmt: skip
+        return column
 
     def select(self, indices: Sequence[int]) -> "Faces":
         """The set restricted to these positions; labels are numbered again from 0."""

@@ -36,7 +36,7 @@ def with_people(faces: Faces, people: Collection[str]) -> Faces:
     Raises:
         ValueError: the set does not have some of the people; states their number and the first one.
     """
-    return faces.select(positions_of_people(faces.identities, people))
+    return faces.select(positions_of_people(faces.settled(), people))
 
 
 def with_images(faces: Faces, at_least: int = 1, at_most: int | None = None) -> Faces:
@@ -53,7 +53,7 @@ def with_images(faces: Faces, at_least: int = 1, at_most: int | None = None) -> 
     Raises:
         ValueError: no person has `at_least` images, or `at_least` is below 1 or above `at_most`.
     """
-    return faces.select(positions_with_images(faces.identities, at_least, at_most))
+    return faces.select(positions_with_images(faces.settled(), at_least, at_most))
 
 
 def split_people(faces: Faces, share: float, seed: int = 0) -> tuple[Faces, Faces]:
@@ -78,7 +78,7 @@ def split_people(faces: Faces, share: float, seed: int = 0) -> tuple[Faces, Face
     count = min(max(round(share * len(faces.people)), 1), len(faces.people) - 1)
     drawn = torch.randperm(len(faces.people), generator=torch.Generator().manual_seed(seed))[:count]
     first = {faces.people[label] for label in drawn.tolist()}
-    inside = [person in first for person in faces.identities]
+    inside = [person in first for person in faces.settled()]
     return (
         faces.select([index for index, chosen in enumerate(inside) if chosen]),
         faces.select([index for index, chosen in enumerate(inside) if not chosen]),
@@ -228,4 +228,4 @@ class PartOfPeople(Selection):
         people = {faces.people[label] for label in order[round(first * count) : round(last * count)]}
         if not people:
             raise ValueError(f"of {count} people none lies between the shares {first} and {last}")
-        super().__init__(faces, [index for index, person in enumerate(faces.identities) if person in people])
+        super().__init__(faces, [index for index, person in enumerate(faces.settled()) if person in people])

@@ -38,10 +38,12 @@ def open_faces(
     description = describe_faces(path)
     with errors_naming(path):
         faces: Faces = build_named(description, Faces, HOUSE, "data set", trust)  # type: ignore[type-abstract]
-        spelled = spelled_once(faces.identities, faces.names, decided(faces.names_rule))
+        rule = decided(faces.names_rule)
+        spelled = spelled_once(faces.identities, faces.names, rule)
     if spelled is not faces.identities:  # of a class that does not ask for the rule of names
         faces = Selection(faces, range(len(faces)))
-        faces.identities, faces.names_rule = spelled, decided()
+        faces.identities = spelled
+    faces.names_rule = rule
     if people is None:
         return faces
     with names_taken(faces.names_rule):
