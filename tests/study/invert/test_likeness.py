@@ -104,6 +104,8 @@ def test_images_of_the_most_similar_person_count_once_for_each_person():
     assert alone.points[0].genuine_total == len(people)
     assert chosen.points[0].genuine_total == len(set(people))
     assert len(chosen.comparisons) == len(people)
+    without = found.likeness(["0.1"], names, [])  # also where no stranger can be compared
+    assert without.points[0].genuine_total == len(set(people))
     # each image beside the photograph that the other person is compared with
     assert [found.other_points[0].genuine_total for found in (alone, chosen)] == [4, 2]
 

@@ -120,16 +120,20 @@ class Compared:
         ]
 
     def likeness(
-        self, fars: Sequence[Far] = (), names: Sequence[str] = (), of_strangers: Sequence[Comparison] = ()
+        self, fars: Sequence[Far] = (), names: Sequence[str] = (), of_strangers: Sequence[Comparison] | None = None
     ) -> Likeness:
-        """A summary of the cosines, and the share of images accepted at each FAR."""
+        """A summary of the cosines, and the share of images accepted at each FAR.
+
+        Where people are chosen as the most similar, as those `of_strangers` are, images given to one count as one.
+        """
         comparisons = self._comparisons(names) if fars else []
         compared = [row for row, own in enumerate(self.photographs.own) if own and fars]
         people = [self.photographs.people[row] for row in compared]
-        counted = [people.index(person) for person in dict.fromkeys(people)] if of_strangers else range(len(compared))
+        once = people if of_strangers is None else dict.fromkeys(people)
+        counted = range(len(people)) if once is people else [people.index(person) for person in once]
         strangers, rows = self.strangers, [compared[place] for place in counted]
         person = dict(zip(self.photographs.faces.names, self.photographs.faces.identities, strict=True))
-        chosen = {person[one.given]: one.cosine for one in reversed(of_strangers)}
+        chosen = {person[one.given]: one.cosine for one in reversed(of_strangers or ())}
         real = np.concatenate([self.given, self.own, self.others])
         with_others = self.cosines[strangers]
         same = np.concatenate([self.own[self.owner == row] @ image for row, image in enumerate(self.generated)])
@@ -148,7 +152,7 @@ class Compared:
             self._points(fars, [one.real for one in comparisons if one.real is not None]),
             tuple(comparisons),
             self._points(fars, list(chosen.values())),
-            tuple(of_strangers),
+            tuple(of_strangers or ()),
             self._points(fars, self._as_others(rows)),
         )
 

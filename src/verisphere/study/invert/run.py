@@ -441,7 +441,7 @@ def compare(
         for entry in compared:
             accuracies += prepared.pairs.accuracies(entry.name, entry.generated, entry.given)
     likeness = tuple(
-        entry.likeness(asked.fars, prepared.names, () if strangers is None else strangers.comparisons(model))
+        entry.likeness(asked.fars, prepared.names, None if strangers is None else strangers.comparisons(model))
         for entry, (_, model) in zip(compared, models, strict=False)  # nothing is compared without photographs
     )
     real = likeness[0].real_same_person if likeness else None
