@@ -538,6 +538,7 @@ def test_letters_that_no_font_shows_are_removed(letter: str):
     assert folded(f"Ann{letter} Lee") == "ann lee"
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_rule_of_another_word_is_refused(tmp_path: Path):
     """Every other word would be taken for `merge`."""
     (tmp_path / "Ann").mkdir()

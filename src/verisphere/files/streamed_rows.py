@@ -135,9 +135,9 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",), compared: bool = 
         text[field] = text_column(path, field, arrays[field], text.get("names"))
     with errors_naming(path):
         rule = names_rule_of(arrays.get("names_rule"))
-        rule = decided(rule) if compared else rule
-        if compared and "identities" in text:
-            with nullcontext() if "identities" in columns else suppress(ValueError):  # people who are counted alone
+        rule = decided(rule)
+        if "identities" in text:  # of people who are counted alone nothing is refused
+            with nullcontext() if compared and "identities" in columns else suppress(ValueError):
                 text["identities"] = settled([("", text["names"], text["identities"])], rule)[0]
     names, counts = np.unique(text["names"], return_counts=True)
     if len(names) < shape[0]:

@@ -11,7 +11,7 @@ from verisphere.base.vocabulary import ImageSource, Progress, quietly
 from verisphere.base.words import Names
 from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages, batches
-from verisphere.images.packs.columns import spelled_once
+from verisphere.images.packs.columns import spelled_alike
 
 _IMAGES_AT_ONCE = 256
 
@@ -54,8 +54,10 @@ class InMemory(Faces):
                 raise ValueError(f"{field} has {len(values)} entries for {len(pixels)} images")
         self.pixels = pixels.contiguous(memory_format=torch.channels_last)
         self.names_rule = decided(names_rule)
-        identities = spelled_once(identities, names, self.names_rule)
-        self.names, self.identities, self.domains, self.true_identities = names, identities, domains, true_identities
+        given = [identities] if true_identities is None else [identities, true_identities]
+        identities, *truth = spelled_alike(given, names, self.names_rule)
+        self.names, self.identities, self.domains = names, identities, domains
+        self.true_identities = truth[0] if truth else None
         self.settled()
         self._source = source
         if people is not None:

@@ -4,6 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from verisphere.base.identity import decided, refuse_missing
 from verisphere.base.vocabulary import NO_CLASS, NOBODY, ImageSource
 from verisphere.base.words import Names
 from verisphere.files.json_values import shown
-from verisphere.images.packs.columns import Coded, coded, spelled_once, take
+from verisphere.images.packs.columns import Coded, coded, spelled_alike, take
 
 _IMAGES_AT_ONCE = 256
 
@@ -93,13 +94,13 @@ class Faces(ABC):
         """
         domains = coded(self.domains or ())
         refuse_missing("domain", domains.present(), domains, lambda row: shown(self.names[row], 200))
-        column = coded(self.identities)
-        if len({*coded(spelled_once(column, self.names, decided(self.names_rule))).present()}) < len(
-            {*column.present()}
-        ):
+        columns = [coded(column) for column in (self.identities, self.true_identities) if column is not None]
+        merged = map(coded, spelled_alike(columns, self.names, decided(self.names_rule)))
+        before, after = ({*chain.from_iterable(one.present() for one in sides)} for sides in (columns, merged))
+        if len(after) < len(before):
             raise ValueError("names are merged, but identities give a person in two spellings; give each in one, as "
                              "InMemory(names_rule='merge') does")  # fmt: skip
-        return column
+        return columns[0]
 
     def select(self, indices: Sequence[int]) -> "Faces":
         """The set restricted to these positions; labels are numbered again from 0."""

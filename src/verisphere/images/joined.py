@@ -8,13 +8,12 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from verisphere.base.identity import rule_of_all, spellings
+from verisphere.base.identity import rule_of_all
 from verisphere.base.trained_on import is_name
 from verisphere.base.vocabulary import NOBODY, ImageSource, check_word
 from verisphere.files.images_json import joint_source
-from verisphere.files.json_values import shown
 from verisphere.images.faces import Faces
-from verisphere.images.packs.columns import Coded, Texts, coded
+from verisphere.images.packs.columns import Coded, Texts, coded, spelled_alike
 
 SamePeople = Literal["first", "merge", "apart"]
 
@@ -66,7 +65,7 @@ class Joined(Faces):
             truth = [one.identities if one.true_identities is None else one.true_identities for one in faces]
             columns.append(self._people(truth, same))
         if same != "apart":
-            columns = self._spelled_once(columns, names)
+            columns = list(map(coded, spelled_alike(columns, names, self.names_rule)))
         people = columns[0]
         kept = np.ones(len(part), bool)
         if same == "first":
@@ -95,13 +94,6 @@ class Joined(Faces):
                 f"session of person {hidden[0][0]}, and compared with no training: give a prefix with a letter"
             )
         return coded(NOBODY if name == NOBODY else f"{prefix}/{name}" for prefix, names in named for name in names)
-
-    def _spelled_once(self, columns: Sequence[Coded], names: Texts) -> list[Coded]:
-        """The identities, and the true ones if any are known, in which each person has one spelling."""
-        present = dict.fromkeys(value for column in columns for value in column.present())
-        every = columns[0] if len(columns) == 1 else [name for column in columns for name in column]
-        new = spellings(present, every, lambda row: shown(names[row % len(names)], 200), self.names_rule, columns)
-        return [column.renamed(new) if new else column for column in columns]
 
     @property
     def source(self) -> ImageSource:

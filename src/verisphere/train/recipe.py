@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, get_type_hints
 import yaml
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.base.identity import decided
 from verisphere.base.seeds import seed_start_weights
 from verisphere.base.words import check_at_least, check_positive
 from verisphere.decide import exact_rate
@@ -299,6 +300,8 @@ class Recipe:
     def __post_init__(self) -> None:
         check_counts(vars(self))
         check_length(vars(self))
+        for faces in filter(None, (self.data, self.validation)):
+            faces.names_rule = decided(faces.names_rule)  # of a class that does not ask for the rule of names
         if self.accumulate > self.batch_size:
             raise ValueError(
                 f"accumulate is {self.accumulate}, more parts than a batch of {self.batch_size} has images"

@@ -3,7 +3,8 @@
 import heapq
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from dataclasses import dataclass
+from itertools import chain, groupby, pairwise
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
@@ -274,13 +275,27 @@ def spelled_once(identities: Sequence[str], names: Sequence[str], how: Names | N
     >>> spelled_once(("Ann", "ann", "Ann"), ("1.jpg", "2.jpg", "3.jpg"), "merge")
     Coded('Ann', 'Ann', 'Ann'; 3 in all)
     """
-    if isinstance(identities, Numbers):
-        return identities  # no two numbers are one name
-    column = coded(identities)
-    new = spellings(column.present(), identities, lambda row: shown(names[row], 200), how)
-    if not new:
-        return identities
-    return column.renamed(new)
+    return spelled_alike([identities], names, how)[0]
+
+
+def spelled_alike(columns: Sequence[Sequence[str]], names: Sequence[str], how: Names | None) -> list[Sequence[str]]:
+    """Columns, such as the identities and the true ones of the same images, in which each person has one spelling."""
+    if all(isinstance(column, Numbers) for column in columns):
+        return [*columns]  # no two numbers are one name
+    of_codes = [coded(column) for column in columns]
+    present = dict.fromkeys(chain.from_iterable(column.present() for column in of_codes))
+    new = spellings(present, _Together(columns), lambda row: shown(names[row % len(names)], 200), how, columns)
+    return [column.renamed(new) for column in of_codes] if new else [*columns]
+
+
+@dataclass(frozen=True)
+class _Together:
+    """Columns one after the other."""
+
+    columns: Sequence[Sequence[str]]
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self.columns)
 
 
 def take(texts: Sequence[Any], positions: Positions) -> Sequence[Any]:

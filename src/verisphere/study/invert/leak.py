@@ -169,6 +169,8 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
         _check_same(out, described)
     attacks = asked.attacks()
     prepared = {source: _prepared(source, attack, opened, device, progress) for source, attack in attacks.items()}
+    if "head" in prepared:  # runs of a network that is not trained further differ in their centers alone
+        described["centers"] = prepared["head"].digest
     described[_PHOTOGRAPHS] = _digest_of_photographs([part.photographs for part in prepared.values()])
     with alone_in(out):
         if not (out / _ASKED).is_file():
