@@ -21,7 +21,7 @@ from verisphere.base.trained_on import (
 )
 from verisphere.base.vocabulary import Embeddings
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.files.streamed_rows import open_rows
+from verisphere.files.streamed_rows import open_rows, open_templates
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 3, 6, 5), np.uint8)
 
@@ -92,6 +92,8 @@ def test_names_compared_as_written_are_known_in_any_spelling_once_they_are_merge
     with names_taken("merge"):
         merged = read_embeddings(tmp_path / "exact.npz").shared_with_training
         assert open_rows(tmp_path / "exact.npz").source.in_training == merged
+        distractors = open_templates(tmp_path / "exact.npz").source  # of which no two are one person
+        assert (distractors.in_training, distractors.names_rule) == (merged, "merge")
     assert merged == SharedWithTraining(2, 0, 2, 3, True)
 
 

@@ -76,6 +76,30 @@ def test_a_set_of_a_foreign_class_is_held_to_the_rule_too(person: str):
         assert len(first.people) + len(second.people) == 7
 
 
+def test_true_identities_are_held_to_the_rule_of_names():
+    pixels, names = torch.zeros(4, 3, 4, 4, dtype=torch.uint8), ("1", "2", "3", "4")
+    people, truth = ("Ann", "Ann", "Ben", "Ben"), ("ann", "Ann", "ben", "Cy")
+    with pytest.raises(ValueError, match=r"'Ann' .* and 'ann' .* are one name but for case"):
+        InMemory(pixels, names, people, true_identities=truth)
+    merged = InMemory(pixels, names, people, true_identities=truth, names_rule="merge")
+    assert merged.true_identities is not None
+    right = [given == true for given, true in zip(merged.identities, merged.true_identities, strict=True)]
+    assert right == [True, True, True, False]
+    with pytest.raises(ValueError, match="1 of 8 identities is empty or the text of a missing value"):
+        InMemory(pixels, names, people, true_identities=("Ann", "Ann", "nan", "Ben"))
+    faces = Numbered(4)
+    faces.true_identities = ("0", "1", "two", "TWO")
+    with pytest.raises(ValueError, match="are one name but for case"):
+        print(faces.people)
+
+
+def test_people_that_lack_somebody_on_an_image_are_refused():
+    pixels = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
+    assert InMemory(pixels, ("1", "2"), ("Ann", "-1"), people=("Ann", "Ben")).labels.tolist() == [0, -1]
+    with pytest.raises(ValueError, match="people lacks 'Cy', who is on an image"):
+        InMemory(pixels, ("1", "2"), ("Ann", "Cy"), people=("Ann", "Ben"))
+
+
 def test_numbers_of_a_foreign_class_stay_as_it_writes_them():
     faces = Numbered(7)
     faces.identities = tuple(f"{number}.0" for number in range(7))

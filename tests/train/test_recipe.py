@@ -8,6 +8,7 @@ import pytest
 import torch
 import yaml
 
+from verisphere.base.identity import names_taken
 from verisphere.losses.margin import ArcFace
 from verisphere.models.build import untrained
 from verisphere.train.recipe import Recipe, read_recipe, resolve_recipe
@@ -46,6 +47,12 @@ def test_it_holds_objects_and_defaults(recipe):
     assert len(read.recipe.data) == 20
     assert (read.recipe.epochs, read.recipe.batch_size, read.recipe.clip) == (3.0, 128, None)
     assert list(read.resolved) == list(Recipe.__dataclass_fields__)
+
+
+def test_sets_that_know_no_rule_of_names_take_the_one_that_is_asked_for(recipe):
+    assert read_recipe(recipe(TINY), []).recipe.data.names_rule is None
+    with names_taken("exact"):
+        assert read_recipe(recipe(TINY), []).recipe.data.names_rule == "exact"
 
 
 @pytest.mark.parametrize(

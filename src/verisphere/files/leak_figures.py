@@ -56,9 +56,12 @@ def attack_worked(
 ) -> bool:
     """Whether the attacked model finds the faces as similar to their targets as two photographs of one person.
 
-    Half of that is enough where the judge surely takes the faces for their people, at any FAR.
+    Half of that is enough where the judge surely takes the faces for their people, at any FAR, and has to be shown
+    where the photographs are not alike at all under the attacked model (`needed` is not above 0).
     """
-    return reached >= needed or (2 * reached >= needed and any(surely_above_chance(points, strangers, other_people)))
+    if needed > 0 and reached >= needed:
+        return True
+    return 2 * reached >= needed and any(surely_above_chance(points, strangers, other_people))
 
 
 @dataclass(frozen=True)

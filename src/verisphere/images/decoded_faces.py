@@ -7,11 +7,11 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from verisphere.base.identity import decided
-from verisphere.base.vocabulary import ImageSource, Progress, quietly
+from verisphere.base.vocabulary import NOBODY, ImageSource, Progress, quietly
 from verisphere.base.words import Names
 from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages, batches
-from verisphere.images.packs.columns import spelled_alike
+from verisphere.images.packs.columns import coded, spelled_alike
 
 _IMAGES_AT_ONCE = 256
 
@@ -61,6 +61,8 @@ class InMemory(Faces):
         self.settled()
         self._source = source
         if people is not None:
+            if strange := {*coded(identities).present()} - {NOBODY, *people}:
+                raise ValueError(f"people lacks {min(strange)!r}, who is on an image")
             self.people = people
 
     @property

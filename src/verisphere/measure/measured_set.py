@@ -45,7 +45,7 @@ class MeasuredSet:
         for far in (*self.far, *(() if self.one_far is None else (self.one_far,))):
             exact_rate(far)
         require_people(self.faces)
-        positions_with_images(self.faces.identities, at_least=2)
+        positions_with_images(self.faces.settled(), at_least=2)
         if self.one_far is not None:
             check_domains(self.faces, "one_far asks for one threshold over domains", "one threshold")
         if self.pairs and self.drawn_pairs:

@@ -349,7 +349,7 @@ def _check_validation(backbone: Backbone, faces: Faces) -> None:
     """Refuse, before the training, a validation set without pairs, or with images that the backbone refuses."""
     try:
         require_people(faces)
-        positions_with_images(faces.identities, at_least=2)
+        positions_with_images(faces.settled(), at_least=2)
         extract(backbone, faces.select([0]))
     except ValueError as error:
         raise ValueError(f"validation: {error}") from error

@@ -347,6 +347,32 @@ def test_recognised_is_surely_above_chance(accepted: int, of: int, others: int |
     assert row.worked == recognised  # faces that came half the way
 
 
+def test_where_photographs_of_one_person_are_not_alike_only_the_judge_shows_that_an_attack_worked():
+    scores, nobody = [1.0] * 12 + [-1.0] * 4, [-1.0] * 100
+    many = [place / 1000 for place in range(1000)]
+    point, alike = operating_point(scores, many, "1e-1"), operating_point(nobody, many, "1e-1")
+    for needed in (-0.3, 0.0):
+        assert not LeakRow("embeddings", 0.0, 0.0, (point,), reached=0.3, needed=needed).worked
+        row = LeakRow("embeddings", 0.0, 0.0, (point,), reached=0.3, needed=needed, other_people=(alike,))
+        assert row.worked
+
+
+def test_the_card_says_that_pixels_of_a_test_were_not_compared(tested: Path, tmp_path: Path):
+    fields = json.loads((tested / "leak.json").read_text())
+    (tmp_path / "leak.json").write_text(json.dumps(fields | {"preprocessing": None}))
+    assert "**Pixels were not compared**: the test was made by an" in next(leak_section(tmp_path, "leak.json"))
+    assert "Pixels were not compared" not in next(leak_section(tested, "leak.json"))
+
+
+def test_a_test_is_known_by_the_centers_that_it_took(tested: Path, tiny: Path, tmp_path: Path):
+    """Two runs of a network that is not trained further have one digest."""
+    shutil.copytree(tested, tmp_path / "out")
+    before = json.loads((tmp_path / "out" / "asked.json").read_text())
+    (tmp_path / "out" / "asked.json").write_text(json.dumps(before | {"centers": "0" * 64}))
+    with pytest.raises(ValueError, match="another test of leaks: the test: centers was '0000"):
+        run_leak(asked(tiny, head=tiny / "run", trained=tiny / "data.yaml"), tmp_path / "out", CPU)
+
+
 def test_at_a_far_that_is_not_resolved_strangers_alone_show_what_chance_is():
     """Faces without identity pass the largest of ten scores in one of eleven, not in one of a thousand."""
     few, many = [1.0] * 6 + [-1.0] * 10, [place / 100 for place in range(10)]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from verisphere.base.provenance import UNRECORDED
 from verisphere.files.leak_figures import UNTRAINED, LeakRow, read_leak
 from verisphere.models.model_json import LEAK
 from verisphere.report.markdown import plain
@@ -20,6 +21,8 @@ def leak_section(folder: Path, source: str | None) -> Iterator[str]:
     attacks = [row for row in figures.rows if row.source in _FROM]
     steps = figures.settings.get("steps")
     said = [f"{known[0].upper()}{known[1:]}."] if (known := figures.of_training()) else []
+    if figures.preprocessing is None:
+        said.append(f"**Pixels were not compared**: the test was {UNRECORDED}.")
     worked = [row for row in attacks if row.worked]
     for place, asked in enumerate(figures.rows[-1].points if worked else ()):
         real = [row.points[place].tar for row in figures.rows if row.source == "photographs" and row.points]

@@ -233,7 +233,7 @@ def _digest_of_photographs(sets: Sequence[Photographs | None]) -> str:
     for used in filter(None, sets):
         places = sorted({*used.given, *chain.from_iterable(used.own), *used.others})
         named = [(used.faces.names[place], used.faces.identities[place]) for place in places]
-        digest.update(json.dumps(named).encode())
+        digest.update(json.dumps([used.faces.names_rule, named]).encode())
         digest.update(photograph_digests(used.faces, places).tobytes())
     return digest.hexdigest()
 
