@@ -2,7 +2,9 @@
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from jaxtyping import UInt8
@@ -93,6 +95,32 @@ def test_true_identities_are_held_to_the_rule_of_names():
         print(faces.people)
 
 
+def test_people_are_spelled_as_their_images_are():
+    """An unreadable image leaves its person a class."""
+    pixels, names = torch.zeros(3, 3, 4, 4, dtype=torch.uint8), ("1", "2", "3")
+    numbers = InMemory(pixels, names, ("52.0", "7.0", "-1"), people=("7.0", "52.0"))
+    assert (numbers.people, numbers.labels.tolist()) == (("7", "52"), [1, 0, -1])
+    merged = InMemory(pixels, names, ("Ann", "ann", "Ann"), people=("ann",), names_rule="merge")
+    assert (merged.people, merged.labels.tolist()) == (("Ann",), [0, 0, 0])
+
+
+def test_columns_may_be_arrays_and_a_set_may_be_frozen():
+    pixels = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
+    assert InMemory(pixels, ("1", "2"), ("a", "b"), domains=np.array(["x", "y"])).people == ("a", "b")
+
+    @dataclass(frozen=True, eq=False)
+    class Frozen(Faces):
+        names = "1", "2"
+        identities = "a", "b"
+
+        def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
+            return pixels[list(indices)]
+
+    faces = Frozen()
+    faces.take_rule("exact")
+    assert (faces.names_rule, faces.people) == ("exact", ("a", "b"))
+
+
 def test_people_that_lack_somebody_on_an_image_are_refused():
     pixels = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
     assert InMemory(pixels, ("1", "2"), ("Ann", "-1"), people=("Ann", "Ben")).labels.tolist() == [0, -1]
@@ -103,6 +131,8 @@ def test_people_that_lack_somebody_on_an_image_are_refused():
 def test_numbers_of_a_foreign_class_stay_as_it_writes_them():
     faces = Numbered(7)
     faces.identities = tuple(f"{number}.0" for number in range(7))
+    assert faces.people == faces.identities
+    faces.true_identities = tuple(map(str, range(7)))
     assert faces.people == faces.identities
 
 

@@ -112,6 +112,15 @@ def test_people_of_the_set_under_another_spelling_are_not_outside():
     assert " ANN" in LabelNoise(exact, 0.6, 1.0, outside).true_identities
 
 
+def test_codes_of_people_from_outside_may_differ_in_case():
+    names = tuple(f"o/{place}" for place in range(20))
+    pixels = FACES.images([0]).expand(20, -1, -1, -1)
+    outside = InMemory(pixels, names, ("Xy", "XY") * 10, names_rule="exact")
+    noisy = LabelNoise(FACES, 0.8, 1.0, outside)
+    assert {"Xy", "XY"} <= set(noisy.true_identities)
+    assert (noisy.names_rule, noisy.people) == ("exact", FACES.people)
+
+
 def test_domains_stay_and_a_name_may_be_no_text():
     faces = faces_of(("a/\udce9", "a/2", "b/1", "b/2"), ("a", "a", "b", "b"))
     faces.domains = ("day", "night", "day", "night")

@@ -85,6 +85,22 @@ def test_a_crowd_of_templates_under_unknown_is_named(files: IjbFiles, caplog: py
     assert "probes.csv: 'unknown'" not in caplog.text
 
 
+def test_people_of_an_exact_training_are_compared_as_written(files: IjbFiles):
+    path = files.meta.with_name("e.npz")
+    people = np.repeat(["Ann", "ann", *(f"p{person}" for person in range(2, 20))], 12)
+    trained = {"trained_people": people == "Ann", "trained_images": np.zeros(240, bool)}
+    record = np.array('{"named": true, "gap": "", "written": true}')
+    arrays = dict(np.load(path)) | {"identities": people, "names_rule": np.array("exact")}
+    np.savez(path, **arrays, **trained, trained_record=record)
+    for side, first in (("gallery", 0), ("probes", 1)):  # of two people the lists say nothing
+        lines = [f"{3 * person + first},p{person}" for person in range(2, 20)]
+        path.with_name(f"{side}.csv").write_text("\n".join(["TEMPLATE_ID,SUBJECT_ID", *lines]) + "\n")
+    gallery, probes = (path.with_name(f"{side}.csv") for side in ("gallery", "probes"))
+    sides = IjbFiles(files.meta, files.pairs, galleries=(gallery,), probes=probes)
+    found = evaluate_ijb(path, sides, IjbOptions(fars=("0.1",), fpirs=()))
+    assert found.text().startswith("e.npz: the model was trained on 1 of the 20 people (by name); ")
+
+
 def test_progress_is_told_how_many_portions_come(files: IjbFiles, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(streamed_rows, "ROWS_AT_ONCE", 100)
     seen: dict[str, tuple[int, int | None]] = {}

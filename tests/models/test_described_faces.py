@@ -93,16 +93,20 @@ def test_a_class_from_elsewhere_takes_names_as_the_rule_says(tmp_path: Path, mon
         "from verisphere.images import SyntheticFaces\n\n\nclass Spelled(SyntheticFaces):\n"
         "    def __init__(self):\n        super().__init__(2, 2, size=48)\n"
         "        self.identities = ('Ann', 'ann', 'Ben', 'Ben')\n"
+        "        self.true_identities = ('ANN', 'Ann', 'Ben', 'Ann')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine.yaml").write_text("class_path: spelled_faces.Spelled\n")
     with pytest.raises(ValueError, match=r"mine\.yaml: 'Ann' .* and 'ann' .* are one name but for case"):
         open_faces(tmp_path / "mine.yaml", trust=True)
-    for rule, people in (("merge", ("Ann", "Ben")), ("exact", ("Ann", "Ben", "ann"))):
+    for rule, people, right in (("merge", ("Ann", "Ben"), 3), ("exact", ("Ann", "Ben", "ann"), 1)):
         with names_taken(rule):
             faces = open_faces(tmp_path / "mine.yaml", trust=True)
             assert faces.people == people
             assert faces.names_rule == rule
+            assert faces.true_identities is not None
+            pairs = zip(faces.identities, faces.true_identities, strict=True)
+            assert sum(given == true for given, true in pairs) == right
             assert faces.images([0]).shape == (1, 3, 48, 48)
 
 

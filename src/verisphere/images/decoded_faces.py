@@ -54,16 +54,17 @@ class InMemory(Faces):
                 raise ValueError(f"{field} has {len(values)} entries for {len(pixels)} images")
         self.pixels = pixels.contiguous(memory_format=torch.channels_last)
         self.names_rule = decided(names_rule)
-        given = [identities] if true_identities is None else [identities, true_identities]
-        identities, *truth = spelled_alike(given, names, self.names_rule)
-        self.names, self.identities, self.domains = names, identities, domains
-        self.true_identities = truth[0] if truth else None
+        given = {"identities": identities, "true_identities": true_identities, "people": people}
+        known = {field: column for field, column in given.items() if column is not None}
+        settled = dict(zip(known, spelled_alike([*known.values()], names, self.names_rule), strict=True))
+        self.names, self.identities, self.domains = names, settled["identities"], domains
+        self.true_identities = settled.get("true_identities")
         self.settled()
         self._source = source
         if people is not None:
-            if strange := {*coded(identities).present()} - {NOBODY, *people}:
+            self.people = tuple(dict.fromkeys(settled["people"]))
+            if strange := {*coded(self.identities).present()} - {NOBODY, *self.people}:
                 raise ValueError(f"people lacks {min(strange)!r}, who is on an image")
-            self.people = people
 
     @property
     def source(self) -> ImageSource:

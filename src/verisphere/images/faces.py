@@ -81,7 +81,7 @@ class Faces(ABC):
     @cached_property
     def labels(self) -> Int64[Tensor, " images"]:
         """Number of each image's identity in `people`; `NO_CLASS` for `NOBODY`."""
-        column, number = self.settled(), {person: label for label, person in enumerate(self.people)}
+        column, number = coded(self.identities), {person: label for label, person in enumerate(self.people)}
         label_of_value = np.array([number.get(value, NO_CLASS) for value in column.values], np.int64)
         return torch.from_numpy(label_of_value[column.codes])
 
@@ -92,15 +92,21 @@ class Faces(ABC):
             ValueError: an identity or a domain is missing; or two are equal once folded, and `names_rule` does not
                 decide, or says `merge` although they are not merged.
         """
-        domains = coded(self.domains or ())
+        domains = coded(() if self.domains is None else self.domains)
         refuse_missing("domain", domains.present(), domains, lambda row: shown(self.names[row], 200))
         columns = [coded(column) for column in (self.identities, self.true_identities) if column is not None]
-        merged = map(coded, spelled_alike(columns, self.names, decided(self.names_rule)))
+        rule = decided(self.names_rule)
+        merged = map(coded, spelled_alike(columns, self.names, rule))
         before, after = ({*chain.from_iterable(one.present() for one in sides)} for sides in (columns, merged))
-        if len(after) < len(before):
+        if rule == "merge" and len(after) < len(before):
             raise ValueError("names are merged, but identities give a person in two spellings; give each in one, as "
                              "InMemory(names_rule='merge') does")  # fmt: skip
         return columns[0]
+
+    def take_rule(self, rule: Names | None) -> None:
+        """Record how names were taken; also in a set whose class is frozen."""
+        if rule != self.names_rule:
+            object.__setattr__(self, "names_rule", rule)
 
     def select(self, indices: Sequence[int]) -> "Faces":
         """The set restricted to these positions; labels are numbered again from 0."""

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Int64, UInt8, UInt64
 from torch import Tensor
 
-from verisphere.base.identity import form_of
+from verisphere.base.identity import form_of, rule_of_all
 from verisphere.base.seeds import Stream, check_seed, mixed_seed
 from verisphere.base.vocabulary import NOBODY, ImageSource
 from verisphere.files.images_json import joint_source
@@ -140,7 +140,8 @@ class LabelNoise(Faces):
         noise = draw_noise(faces.names, faces.identities, rate, open_share, seed)
         self.faces, self.outside = faces, outside
         self.identities, self.wrong = noise.identities, noise.wrong
-        self.domains, self.names_rule = faces.domains, faces.names_rule
+        self.domains, sides = faces.domains, [faces] if outside is None else [faces, outside]
+        self.names_rule = rule_of_all([one.names_rule for one in sides])
         self._replaced = np.full(len(faces), -1, np.int64)  # position in `outside` of the image that replaces it
         names, true = faces.names, faces.identities
         if outside is not None and noise.outside.any():

@@ -310,7 +310,7 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
         shown = np.full(len(rows), NOBODY, object) if rows.identities is None else rows.identities.astype(object)
         shown[row] = np.where(subjects[template] == NOBODY, shown[row], subjects[template])
         shown = shown.astype(str)
-        known = rows.in_training.of(shown)  # a number says nothing of whom the file names
+        known = rows.in_training.of(shown, source.names_rule)  # a number says nothing of whom the file names
         known = replace(known, people=known.people | rows.in_training.people)
         source = replace(source, in_training=known.shared(shown))
     return _Pooled(templates, numbers, source, pooling, tuple(notes))

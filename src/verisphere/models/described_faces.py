@@ -8,7 +8,7 @@ from verisphere.files.definitions import names_class, read_based
 from verisphere.files.errors import errors_naming
 from verisphere.files.packaged_recipes import find_recipe, packaged_recipes
 from verisphere.images.faces import Faces, Selection
-from verisphere.images.packs.columns import spelled_once
+from verisphere.images.packs.columns import spelled_alike
 from verisphere.images.packs.formats import format_of
 from verisphere.images.photos import Photos
 from verisphere.images.select import positions_of_listed
@@ -39,11 +39,12 @@ def open_faces(
     with errors_naming(path):
         faces: Faces = build_named(description, Faces, HOUSE, "data set", trust)  # type: ignore[type-abstract]
         rule = decided(faces.names_rule)
-        spelled = spelled_once(faces.identities, faces.names, rule)
-    if spelled is not faces.identities:  # of a class that does not ask for the rule of names
+        given = [column for column in (faces.identities, faces.true_identities) if column is not None]
+        identities, *truth = spelled_alike(given, faces.names, rule)
+    if identities is not faces.identities:  # of a class that does not ask for the rule of names
         faces = Selection(faces, range(len(faces)))
-        faces.identities = spelled
-    faces.names_rule = rule
+        faces.identities, faces.true_identities = identities, truth[0] if truth else None
+    faces.take_rule(rule)
     if people is None:
         return faces
     with names_taken(faces.names_rule):

@@ -301,7 +301,7 @@ class Recipe:
         check_counts(vars(self))
         check_length(vars(self))
         for faces in filter(None, (self.data, self.validation)):
-            faces.names_rule = decided(faces.names_rule)  # of a class that does not ask for the rule of names
+            faces.take_rule(decided(faces.names_rule))
         if self.accumulate > self.batch_size:
             raise ValueError(
                 f"accumulate is {self.accumulate}, more parts than a batch of {self.batch_size} has images"
