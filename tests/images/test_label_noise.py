@@ -119,6 +119,8 @@ def test_codes_of_people_from_outside_may_differ_in_case():
     noisy = LabelNoise(FACES, 0.8, 1.0, outside)
     assert {"Xy", "XY"} <= set(noisy.true_identities)
     assert (noisy.names_rule, noisy.people) == ("exact", FACES.people)
+    merged = InMemory(FACES.pixels, FACES.names, FACES.identities, names_rule="merge")
+    assert LabelNoise(merged, 0.4, 1.0, OUTSIDE).names_rule == "merge"
 
 
 def test_domains_stay_and_a_name_may_be_no_text():

@@ -140,8 +140,9 @@ class LabelNoise(Faces):
         noise = draw_noise(faces.names, faces.identities, rate, open_share, seed)
         self.faces, self.outside = faces, outside
         self.identities, self.wrong = noise.identities, noise.wrong
-        self.domains, sides = faces.domains, [faces] if outside is None else [faces, outside]
-        self.names_rule = rule_of_all([one.names_rule for one in sides])
+        self.domains, self.names_rule = faces.domains, faces.names_rule
+        if outside is not None and self.names_rule is None:
+            self.names_rule = rule_of_all([None, outside.names_rule])
         self._replaced = np.full(len(faces), -1, np.int64)  # position in `outside` of the image that replaces it
         names, true = faces.names, faces.identities
         if outside is not None and noise.outside.any():
