@@ -141,7 +141,17 @@ def test_of_two_codes_that_differ_in_case_one_of_the_training_is_not_forgotten()
     for known in ([True, False], [False, True]):
         rows = RowsInTraining(np.array(known), np.zeros(2, bool), True, "", identities=people)
         assert rows.of(np.array(["Ab12", "new"])).people.tolist() == [True, False]
-        assert rows.of(people[::-1], "exact").people.tolist() == known[::-1]
+        both = replace(rows, other_rule=np.array([True, True]), written=True)
+        assert both.of(people[::-1], "exact").people.tolist() == known[::-1]
+
+
+def test_a_set_of_exact_names_is_known_in_any_spelling_where_the_training_took_no_rule():
+    """As a set that is embedded under these names is."""
+    training, people, new = record(["Al", "Bea"], np.empty(0, np.int64)), np.array(["Al", "Cy"]), np.array(["AL", "cy"])
+    for how in (None, "merge", "exact"):
+        renamed = training.rows(people, np.arange(2), how).of(people, how).of(new, "exact")
+        assert renamed.people.tolist() == training.rows(new, np.arange(2), "exact").people.tolist() == [True, False]
+        assert renamed.named
 
 
 def record(people: list[str], images: np.ndarray, gap: str = "") -> TrainedOn:

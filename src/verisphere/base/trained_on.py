@@ -179,7 +179,7 @@ class RowsInTraining:
             of_form = dict(sorted({*zip(map(form, before), flags.tolist(), strict=True)}))
             return [of_form.get(form(name)) for name in names.tolist()]
 
-        form = form_of(how)
+        form = folded if self.other_rule is None else form_of(how)  # `exact` has to decide in the training too
         people, other = known(self.people, form), None
         if self.other_rule is not None:
             others = known(self.other_rule, folded if form is str else str)
