@@ -174,7 +174,7 @@ def spellings(
 ) -> dict[str, str]:
     """The new spelling of each name that is merged with another: that of most rows, the first in order among equals.
 
-    Where every name is a number or digits, each whole number has its plain spelling: 52.0 is `52`, and -1.0 is nobody.
+    Each whole number has its plain spelling, 52.0 is `52`, unless `exact` decides; -1.0 is nobody in any case.
 
     Args:
         column: name of each row; it is read only if names are missing or equal once folded.
@@ -185,8 +185,11 @@ def spellings(
         return {}
     names = list(dict.fromkeys((*distinct, NOBODY)))
     forms = _all_folded(names)
-    all_numbers = all(map(_DIGITS.fullmatch, forms))
-    numbers = {name: form for name, form in zip(names, forms, strict=True) if name != form} if all_numbers else {}
+    numbers = {
+        name: form
+        for name, form in zip(names, forms, strict=True)
+        if name != form and (form == NOBODY or (how != "exact" and _DIGITS.fullmatch(form)))
+    }
     alike: dict[str, list[str]] = defaultdict(list)
     for name, form in zip(names, forms, strict=True):
         alike[form].append(name)
@@ -199,11 +202,14 @@ def spellings(
             f"value, the first is {name[:200]!r} ({where(row)}); such rows would all be one person: exclude them, "
             f"write {NOBODY} for nobody who is known, or rename a person who is called so"
         )
-    groups = [group for group in alike.values() if len(group) > 1]
-    if numbers and (how == "merge" or not _two_in_one_part(groups, parts or (column,))):
+    groups = [group for form, group in alike.items() if len(group) > 1 and form != NOBODY]
+    if how == "exact":
         return numbers
-    if not groups or how == "exact":
-        return {}
+    of_numbers = [group for group in groups if not numbers.keys().isdisjoint(group)]
+    if how == "merge" or not _two_in_one_part(of_numbers, parts or (column,)):
+        groups = [group for group in groups if group not in of_numbers]
+    if not groups:
+        return numbers
     if how is None:
         more = f", and so are the names of {len(groups) - 1:,} more" if len(groups) > 1 else ""
         raise ValueError(
@@ -212,9 +218,9 @@ def spellings(
             f"{', --names exact as different people' if _exact.get() else ''} (in Python and in a recipe: names)"
         )
     images = [Counter(part) for part in parts or (column,)]
-    images[0][NOBODY] = 1 + images[0].total()  # nobody stays nobody
     best = [min(group, key=lambda name: (*(-part[name] for part in images), name)) for group in groups]
-    return {name: chosen for group, chosen in zip(groups, best, strict=True) for name in group if name != chosen}
+    merged = {name: new for group, new in zip(groups, best, strict=True) for name in group if name != new}
+    return {**numbers, **merged}
 
 
 def _are_apart(distinct: Iterable[str]) -> bool:
@@ -223,21 +229,21 @@ def _are_apart(distinct: Iterable[str]) -> bool:
     Of many millions of names a number each is held.
     """
     hashes, names = array("q", [hash(NOBODY)]), iter(distinct)
-    digits_alone = plain = True
     while some := [*islice(names, _FOLDED_AT_ONCE)]:
         forms = _all_folded(some)
         if not MISSING.isdisjoint(forms):
             return False
-        digits_alone = digits_alone and all(map(_DIGITS.fullmatch, forms))
-        plain = plain and some == forms
+        if some != forms and any(
+            name != form and _DIGITS.fullmatch(form) for name, form in zip(some, forms, strict=True)
+        ):
+            return False
         hashes.extend(hash(form) for name, form in zip(some, forms, strict=True) if name != NOBODY)
-    return not (digits_alone and not plain) and len(np.unique(hashes)) == len(hashes)
+    return len(np.unique(hashes)) == len(hashes)
 
 
 def _two_in_one_part(groups: Sequence[Sequence[str]], parts: Sequence[Iterable[str]]) -> bool:
-    """Whether a part has two of the names of a person; nobody may have any."""
-    people = [group for group in groups if NOBODY not in group]
-    return bool(people) and any(len(part & set(group)) > 1 for part in map(set, parts) for group in people)
+    """Whether a part has two of the names of a person."""
+    return bool(groups) and any(len(part & set(group)) > 1 for part in map(set, parts) for group in groups)
 
 
 def _all_folded(names: list[str]) -> list[str]:
