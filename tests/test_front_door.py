@@ -401,6 +401,21 @@ def test_a_plot_returns_its_axes(plot, tmp_path: Path):
     figure.savefig(tmp_path / "plot.png")  # warnings are errors
 
 
+@pytest.mark.parametrize("plot", ["plot_roc", "plot_det", "plot_scores"])
+def test_a_plot_takes_names_as_it_is_told(plot):
+    draw, spelled = getattr(verisphere, plot), [f"{'p' if row % 2 else 'P'}{name}" for row, name in enumerate(PEOPLE)]
+    with pytest.raises(ValueError, match=r"are one name but for case.* \(in Python and in a recipe: names\)"):
+        draw(ROWS, spelled)
+    drawn = {name: draw(ROWS, spelled, names=name) for name in ("merge", "exact")}
+    plain = draw(ROWS, PEOPLE)
+    if plot != "plot_scores":
+        rates = {name: axes.get_lines()[0].get_ydata() for name, axes in [*drawn.items(), ("plain", plain)]}
+        assert np.array_equal(rates["merge"], rates["plain"])
+        assert not np.array_equal(rates["exact"], rates["plain"])
+    with pytest.raises(TypeError, match="names came beside scores"):
+        draw(genuine=[0.9], impostor=[0.5], names="merge")
+
+
 @pytest.mark.parametrize("plot", ["plot_roc", "plot_det"])
 def test_a_second_curve_goes_into_the_same_axes(plot):
     draw = getattr(verisphere, plot)

@@ -92,6 +92,18 @@ def test_features_as_the_development_kit_writes_them(says, run, files: Path):
     assert "|    2 |     0.6250 |" in run("distractors", "probes.npz", "--distractors", "merged.bin", "--rank", 2)[1]
 
 
+@pytest.mark.parametrize(("names", "people"), [("merge", 2), ("exact", 3)])
+def test_how_the_names_of_a_list_were_taken_is_recorded(run, files: Path, names: str, people: int):
+    write_matrix(files / "facescrub.bin", PROBES)
+    write_matrix(files / "merged.bin", DISTRACTORS)
+    listed = {"path": NAMES, "id": ["Ann", "Ann", "ANN", "ANN", "Ben", "Ben"]}
+    (files / "facescrub_features_list.json").write_text(json.dumps(listed))
+    words = "--probe-list", "facescrub_features_list.json", "--names", names, "--json", "o.json"
+    assert run("distractors", "facescrub.bin", "--distractors", "merged.bin", *words)[0] == 0
+    made = json.loads((files / "o.json").read_text())
+    assert (made["people"], [source["names_rule"] for source in made["sources"]]) == (people, [names, None])
+
+
 def test_a_probe_list_chooses_among_named_rows(says, files: Path):
     (files / "list.txt").write_text("\n".join(NAMES[:2]) + "\n")
     out = says(*MEGAFACE, "--probe-list", "list.txt")

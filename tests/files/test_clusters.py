@@ -118,6 +118,7 @@ def test_a_person_whose_name_looks_like_a_formula_is_read_as_it_was(folder: Path
         ("other", ["name,other", "a,z"], "line 2: 'z' is no face of the embeddings"),
         ("photograph", ["name,photograph", "a,1", "b,1", "a,2"], "line 4: 'a' is already on line 2"),
         ("photograph", ["name,photograph", "a,"], "line 2: 'a,' is no link of two"),
+        ("photograph", ["name,photograph", "a,1", "b, NaN"], "line 3: 'b, NaN' is no link of two"),
         (
             "photograph",
             ["name,photograph", "y,1", "z,1"],

@@ -39,6 +39,17 @@ def test_missing_people_are_counted():
         with_people(FACES, ["x", "a", "y"])
 
 
+def test_people_in_another_spelling_are_those_of_a_set_that_merges_names():
+    pixels = torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
+    names, people = tuple("1234"), ("Ann", "Ben", "Ann", "52")
+    merged = InMemory(pixels, names, people, names_rule="merge")
+    assert with_people(merged, ["ANN", "52.0"]).identities == ("Ann", "Ann", "52")
+    with pytest.raises(ValueError, match=r"'ANN' \(entry 1 of the list\) and 'Ann' \(in the set\) are one name but"):
+        with_people(InMemory(pixels, names, people), ["ANN"])
+    with pytest.raises(ValueError, match="1 of 1 people are not in the set, first 'ANN'"):
+        with_people(InMemory(pixels, names, people, names_rule="exact"), ["ANN"])
+
+
 def test_enough_images():
     assert with_images(FACES, 2).names == ("a/0", "b/1", "a/2", "a/4", "b/6")
     assert with_images(FACES, 2, 2).names == ("a/0", "b/1", "a/2", "b/6")

@@ -167,6 +167,22 @@ def test_codes_that_differ_in_case_are_people_where_the_calibration_says_so():
     assert [watch.folded for watch in watches] == [2, 2, 1]
 
 
+def test_names_that_differ_in_case_are_people_where_that_is_asked_for(written, tmp_path: Path):
+    log = written([(0.1, "aX1", "bY1"), (0.1, "ax1", "cZ1"), (0.1, "AX1", "ax1")])
+    state = tmp_path / "state.npz"
+    found = Monitor(of_pairs("1e-2"), names="exact").follow(log, state).fields()
+    assert (found["lines"], found["folded"], found["names_rule"]) == (3, 1, "exact")
+    for rule in (None, "merge"):
+        watch = Monitor(of_pairs("1e-2"), names=rule)
+        with pytest.raises(ValueError, match=r"got \['AX1', 'ax1'\] in two spellings; --names exact takes them as two"):
+            watch.follow(log)
+        assert (watch.lines, watch.folded, watch.names_rule) == (2, 1, rule)
+        with pytest.raises(ValueError, match=r"the state of another watch: the watch: names was 'exact'"):
+            Monitor(of_pairs("1e-2"), names=rule).follow(log, state)
+    with pytest.raises(ValueError, match="names is 'all'; allowed are merge and exact"):
+        Monitor(of_pairs("1e-2"), names="all")
+
+
 @pytest.mark.parametrize(
     ("people", "says"),
     [

@@ -297,6 +297,29 @@ def test_names_with_odd_line_ends_are_the_same_people(recipe, tmp_path):
     train_run(renamed("--start", str(tmp_path / "warm")), tmp_path / "next")
 
 
+def test_a_run_begins_with_the_centers_of_people_in_another_spelling_where_names_are_merged(recipe, warm, tmp_path):
+    """The merged names sort otherwise than those of the run."""
+    before = read_checkpoint(warm).people
+    spelled = [name.upper() if place % 2 else name for place, name in enumerate(before)]
+
+    def renamed(rule: str | None) -> ReadRecipe:
+        made = read(recipe, "--start", str(warm), *STILL, "--optimizer.weight_decay", "0")
+        faces = made.recipe.data
+        people = tuple(spelled[label] for label in faces.labels.tolist())
+        others = InMemory(faces.images(range(len(faces))), faces.names, people, names_rule=rule)
+        return replace(made, recipe=replace(made.recipe, data=others))
+
+    train_run(renamed("merge"), tmp_path / "next")
+    after = read_checkpoint(tmp_path / "next").people
+    assert list(after) == sorted(spelled) != spelled
+    order = [spelled.index(name) for name in after]
+    centers = tensors(warm, "head")["centers"]
+    assert torch.equal(tensors(tmp_path / "next", "head")["centers"], centers[order])
+    for rule in (None, "exact"):
+        with pytest.raises(ValueError, match=r"was trained on 5 people but .* of 5, or others; --names merge takes"):
+            train_run(renamed(rule), tmp_path / "refused")
+
+
 def test_images_of_a_person_follow_each_other_where_that_is_asked(recipe, tmp_path):
     train_run(read(recipe, "--images_per_identity", "2"), tmp_path / "pairs")
     train_run(read(recipe), tmp_path / "plain")

@@ -137,6 +137,14 @@ def as_known(names: Iterable[str], known: Iterable[str], how: Names | None) -> d
     return {name: name if name in people else spelled.get(folded(name), name) for name in names}
 
 
+def merge_hint(names: Iterable[str], known: Iterable[str]) -> str:
+    """What takes the names as the known people, where they differ in spelling alone; else nothing."""
+    people = set(known)
+    if not people.issuperset(as_known(names, people, "merge").values()):
+        return ""
+    return "--names merge takes names that are equal but for case, blanks or Unicode form as one person (names)"
+
+
 def is_missing(name: str) -> bool:
     """Whether a text stands for a missing name.
 

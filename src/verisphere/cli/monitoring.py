@@ -6,7 +6,7 @@ from pathlib import Path
 
 from verisphere.cli.evaluation_options import refuse_unread
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Outcome, Verbs, new_verb, options_as
+from verisphere.cli.parsing import Outcome, Verbs, add_names, new_verb, options_as
 from verisphere.cli.results import add_json, add_output, show_result
 
 
@@ -50,6 +50,7 @@ def add_monitor(verbs: Verbs) -> None:
     about = "the file calibrated on: watch whether scores of any people (score) are still like those in it"
     verb.add_argument("--reference", type=Path, metavar="FILE", help=about)
     verb.add_argument("--genuine", type=float, metavar="SHARE", help="most genuine pairs among these scores (0.5)")
+    add_names(verb, "as the calibration took them, else one person")
     verb.add_argument("--domains", action="store_true", help="also watch each domain (domain) by itself")
     add_output(verb, "--state", metavar="FILE", help="continue from this file, and keep in it what was seen")
     add_json(verb)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from verisphere.base.identity import decided, folded, settled
+from verisphere.base.identity import decided, folded, is_missing, settled
 from verisphere.base.vocabulary import NOBODY, printable
 from verisphere.base.words import counted
 from verisphere.decide.purity import ClusterFigures
@@ -200,7 +200,7 @@ def read_links(path: Path, other: str, rows: Mapping[str, int]) -> list[tuple[in
     of_photographs, lines, linked = other == "photograph", [], dict[object, list[int]]()
     for line, (name, to) in table_rows(path, ("name", other), about="it has a line for each link")[1]:
         named = [name] if of_photographs else [name, to]
-        if not (name.strip() and to.strip()) or named == [to, to]:
+        if not name.strip() or (is_missing(to) if of_photographs else not to.strip()) or named == [to, to]:
             raise ValueError(f"{path}: line {line}: {shown(f'{name},{to}', 200)} is no link of two")
         absent = [cell for cell in named if cell not in rows]
         if absent and not of_photographs:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -219,7 +219,7 @@ def _matrix(path: Path, listed: tuple[Path, PictureList] | None) -> StreamedRows
         np.arange(rows).astype(str) if listed is None else np.array(listed[1].pictures),
         None if listed is None else np.array(listed[1].people),
         dim,
-        evaluated(path),
+        replace(evaluated(path), names_rule=None if listed is None else decided()),
         lambda: matrix_portions(path, ROWS_AT_ONCE),
     )
 
@@ -237,6 +237,8 @@ def _folder(path: Path, pictures: tuple[str, ...], people: tuple[str, ...] | Non
         np.array(pictures),
         None if people is None else np.array(people),
         first.shape[1],
-        EvaluatedFile(path.name, digest_of_features(path, pictures, ending)),
+        EvaluatedFile(
+            path.name, digest_of_features(path, pictures, ending), names_rule=None if people is None else decided()
+        ),
         lambda: features_of(path, pictures, ending, ROWS_AT_ONCE),
     )

@@ -11,6 +11,7 @@ from jaxtyping import Int64
 from verisphere.base.identity import decided, folded, form_of, spellings
 from verisphere.base.trained_on import is_name, own_name
 from verisphere.base.vocabulary import NOBODY, printable
+from verisphere.base.words import Names
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.people_lists import read_people
@@ -34,9 +35,10 @@ def with_people(faces: Faces, people: Collection[str]) -> Faces:
     ('a/1', 'a/2')
 
     Raises:
-        ValueError: the set does not have some of the people; states their number and the first one.
+        ValueError: the set does not have some of the people; states their number and the first one. Or it has one in
+            another spelling, and its rule of names is not `merge`.
     """
-    return faces.select(positions_of_people(faces.settled(), people))
+    return faces.select(positions_of_people(faces.settled(), people, decided(faces.names_rule)))
 
 
 def with_images(faces: Faces, at_least: int = 1, at_most: int | None = None) -> Faces:
@@ -141,8 +143,15 @@ def warn_of_shared_people(faces: Faces, what: str, training: Faces, figures: str
         )  # fmt: skip
 
 
-def positions_of_people(identities: Sequence[str], people: Collection[str]) -> list[int]:
+def positions_of_people(identities: Sequence[str], people: Collection[str], how: Names | None = None) -> list[int]:
     """Positions of the images of these people; raises the errors of `with_people`."""
+    forms, listed = {folded(person) for person in people}, [*people]
+    set_has = [person for person in coded(identities).present() if folded(person) in forms]
+    both = (*listed, *set_has)
+    new = spellings(both, both, lambda row: _where(row, len(listed)), how, (listed, set_has))
+    if new:
+        identities = [new.get(person, person) for person in identities]
+        people = tuple(dict.fromkeys(new.get(person, person) for person in listed))
     present = set(identities)
     missing = [person for person in people if person not in present]
     if missing:
@@ -158,13 +167,7 @@ def positions_of_listed(identities: Sequence[str], people: str | Path) -> list[i
     """Positions of the images of the people whom a file lists; see `verisphere.files.people_lists.read_people`."""
     listed = read_people(Path(people).expanduser())
     with errors_naming(f"{people}, the list of people (--people)"):
-        forms = {folded(person) for person in listed}
-        set_has = [person for person in coded(identities).present() if folded(person) in forms]
-        both = (*listed, *set_has)
-        new = spellings(both, both, lambda row: _where(row, len(listed)), decided(), (listed, set_has))
-        if new:
-            identities = [new.get(person, person) for person in identities]
-        return positions_of_people(identities, tuple(dict.fromkeys(new.get(person, person) for person in listed)))
+        return positions_of_people(identities, listed, decided())
 
 
 def _where(row: int, listed: int) -> str:

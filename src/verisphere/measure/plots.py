@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from verisphere.base.words import Names
 from verisphere.decide import Curve, Far, Ordered, ScoresLike, SortedScores, ordered, roc, thinned_roc, threshold_at
 from verisphere.decide.curve import Histogram
 from verisphere.measure.arrays import set_of
@@ -26,6 +27,7 @@ def plot_roc(
     *,
     genuine: ScoresLike | None = None,
     impostor: ScoresLike | None = None,
+    names: Names | None = None,
     name: str = "",
     ax: Axes | None = None,
 ) -> Axes:
@@ -43,6 +45,7 @@ def plot_roc(
         identities: the person of each row.
         genuine: scores of comparisons of one person, instead of embeddings.
         impostor: scores of comparisons of two people.
+        names: whether names that differ only in their spelling are one person (`merge`) or people (`exact`).
         name: name of the curve in the legend.
         ax: axes to draw into; None makes a figure by pyplot.
 
@@ -50,7 +53,7 @@ def plot_roc(
         TypeError: neither or both of embeddings and scores, or identities are missing.
         ValueError: see `verisphere.evaluate` and `verisphere.operating_point`.
     """
-    return _drawn(draw_roc, _scores(embeddings, identities, genuine, impostor), name, ax)
+    return _drawn(draw_roc, _scores(embeddings, identities, genuine, impostor, names), name, ax)
 
 
 def plot_det(
@@ -59,6 +62,7 @@ def plot_det(
     *,
     genuine: ScoresLike | None = None,
     impostor: ScoresLike | None = None,
+    names: Names | None = None,
     name: str = "",
     ax: Axes | None = None,
 ) -> Axes:
@@ -69,7 +73,7 @@ def plot_det(
     'FRR = 1 - TAR (false reject rate)'
     >>> axes.figure.clear()
     """
-    return _drawn(draw_det, _scores(embeddings, identities, genuine, impostor), name, ax)
+    return _drawn(draw_det, _scores(embeddings, identities, genuine, impostor, names), name, ax)
 
 
 def plot_scores(
@@ -78,6 +82,7 @@ def plot_scores(
     *,
     genuine: ScoresLike | None = None,
     impostor: ScoresLike | None = None,
+    names: Names | None = None,
     far: Far | None = None,
     logarithmic: bool = False,
     ax: Axes | None = None,
@@ -94,11 +99,12 @@ def plot_scores(
         identities: the person of each row.
         genuine: scores of comparisons of one person, instead of embeddings.
         impostor: scores of comparisons of two people.
+        names: whether names that differ only in their spelling are one person (`merge`) or people (`exact`).
         far: target FAR whose threshold is drawn; None draws none.
         logarithmic: a logarithmic axis for the shares, which shows the tails.
         ax: axes to draw into; None makes a figure by pyplot.
     """
-    scores = _scores(embeddings, identities, genuine, impostor)
+    scores = _scores(embeddings, identities, genuine, impostor, names)
     if isinstance(scores, PairsOfSet):
         impostors: Ordered = scores.everything(genuine=False)
         histogram, _ = histograms(scores, scores.all_scores(genuine=True))
@@ -122,15 +128,21 @@ def plot_scores(
     return axes
 
 
-def _scores(embeddings: Any, identities: Any, genuine: ScoresLike | None, impostor: ScoresLike | None) -> _Scores:
+def _scores(
+    embeddings: Any,
+    identities: Any,
+    genuine: ScoresLike | None,
+    impostor: ScoresLike | None,
+    names: Names | None,
+) -> _Scores:
     if genuine is None and impostor is None:
         if embeddings is None:
             raise TypeError("nothing to plot; give embeddings and identities, or genuine=scores and impostor=scores")
-        people = set_of(embeddings, identities)
+        people = set_of(embeddings, identities, names)
         require_pairs(people, "identities")
         return PairsOfSet(people)
-    if embeddings is not None or identities is not None:
-        given = "identities" if embeddings is None else "embeddings"
+    if not embeddings is identities is names is None:
+        given = "embeddings" if embeddings is not None else "names" if identities is None else "identities"
         raise TypeError(f"{given} came beside scores; give embeddings and identities, or genuine and impostor")
     if genuine is None or impostor is None:
         raise TypeError(f"{'genuine' if genuine is None else 'impostor'} scores are missing; a plot takes both kinds")

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
-from verisphere.base.identity import as_known
+from verisphere.base.identity import as_known, merge_hint
 from verisphere.base.vocabulary import NO_CLASS
 from verisphere.base.words import Names
 from verisphere.files.packaged_recipes import packaged_recipes
@@ -40,14 +40,10 @@ class RunHead:
         only = [(min(theirs - ours), "only in the data")] if theirs - ours else []
         only += [(min(ours - theirs), "only in the run")] if ours - theirs else []
         named = " and ".join(f"{name[:100]!a} is {where}" for name, where in only)
-        alike = sorted(as_known(people, self.people, "merge").values()) == sorted(self.people)
+        hint = merge_hint(people, self.people) or "the data must be those that the run was trained on"
         raise ValueError(
             f"{data}: {len(people):,} people, and {self.checkpoint.path} was trained on {len(self.people):,}: {named}; "
-            + (
-                "--names merge takes names that are equal but for case, blanks or Unicode form as one person (names)"
-                if alike
-                else "the data must be those that the run was trained on"
-            )
+            f"{hint}"
         )
 
     def cosines(

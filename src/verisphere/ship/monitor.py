@@ -6,7 +6,7 @@ its people occurred in any line before: also, nobody is tried again until he pas
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from verisphere.base.identity import MISSING, NOBODY, folded, is_missing, names_taken
+from verisphere.base.identity import MISSING, NOBODY, decided, folded, form_of, is_missing, names_taken
 from verisphere.base.vocabulary import Progress, Scores, quietly
-from verisphere.base.words import printable, share
+from verisphere.base.words import Names, printable, share
 from verisphere.decide import Far, GuaranteedThreshold, disjoint_pairs, exact_rate
 from verisphere.decide.each_domain import EVERYBODY
 from verisphere.decide.watch import ALARM, FALSE_ALARMS, RateTest, anytime_bounds, reference_test
@@ -41,6 +41,7 @@ class Monitor(Result):
     Attributes:
         lines: number of comparisons or probes that were added.
         folded: how many of these do not count, since a person was in an earlier one.
+        names_rule: how names that are equal once folded are taken; one person's where it is None.
         since: when the evidence against the promise first reached 20, which is an alarm; empty while it stands.
     """
 
@@ -52,6 +53,7 @@ class Monitor(Result):
         reference: Path | None = None,
         genuine: float = 0.5,
         domains: bool = False,
+        names: Names | None = None,
     ) -> None:
         """Begin a watch.
 
@@ -59,6 +61,8 @@ class Monitor(Result):
             rate: FAR or FPIR of the promise; needed where there are several.
             reference: the file calibrated on; with it, scores of any two people are watched for being like its scores.
             genuine: the largest share of genuine pairs among these, at least 0 and below 1.
+            names: `merge` takes names that are equal but for their spelling as one person, `exact` as people; without
+                it, the calibration decides, and where it does not, they are one person.
         """
         if not 0 <= genuine < 1:
             raise ValueError(f"genuine must be at least 0 and below 1, got {genuine}")
@@ -75,7 +79,9 @@ class Monitor(Result):
         pairs = isinstance(calibration, Calibration)
         source = calibration.source if isinstance(calibration, Calibration) else calibration.gallery
         about = calibration.source if isinstance(calibration, Calibration) else calibration.strangers
-        self._form: Callable[[str], str] = str if about.names_rule == "exact" else folded
+        with names_taken(names):
+            self.names_rule = decided() or about.names_rule
+        self._form = form_of(self.names_rule)
         self.promise, self._people = f"{'FAR' if pairs else 'FPIR'} of at most {rates[0]}", 1 + pairs
         if reference is not None:
             if not isinstance(source, Source):
@@ -83,6 +89,8 @@ class Monitor(Result):
             self._reference = reference_scores(reference, source, self._threshold.seed or 0)
         self._about = {"promise": self.promise, "threshold": self._threshold.threshold, "calibrated on": source.sha256,
                        "reference": reference is not None, "genuine": genuine, "domains": domains}  # fmt: skip
+        if names is not None:
+            self._about["names"] = names
         self.lines, self.folded, self.since = 0, 0, ""
         self._seen: set[int] = set()
         self._parts: dict[str, tuple[float, RateTest]] = {}
@@ -124,7 +132,10 @@ class Monitor(Result):
         forms = [self._form(name).encode("utf-8", "surrogatepass") for name in people]
         found = {int.from_bytes(blake2b(form, digest_size=8).digest()) for form in forms}
         if not {*MISSING, NOBODY}.isdisjoint(names) or (self._reference is None and len(found) != self._people):
-            raise ValueError(f"an event needs {self._people} different people with names, got {shown(list(people))}")
+            spelled = " in two spellings; --names exact takes them as two" if len(set(people)) > len(found) else ""
+            raise ValueError(
+                f"an event needs {self._people} different people with names, got {shown(list(people))}{spelled}"
+            )
         tests = [self._part(name) for name in ("", *([domain] if domain and self._domains else []))]
         known = not self._seen.isdisjoint(found)
         self._seen |= found
@@ -176,7 +187,7 @@ class Monitor(Result):
 
     def fields(self) -> dict[str, Any]:
         """The values of the JSON."""
-        names = "promise", "lines", "folded", "since", "evidence"
+        names = "promise", "lines", "folded", "since", "evidence", "names_rule"
         return {name: getattr(self, name) for name in names} | {"parts": self.parts()}
 
     def text(self) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.graph_network import GraphNetwork
 from verisphere.base.distributed import world
+from verisphere.base.identity import as_known, merge_hint
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import ImageSource, Origin
 from verisphere.files.class_paths import present_names
@@ -175,13 +176,22 @@ def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opti
             f"{where}: its run has no people.txt to say whose centers these are; name a run, or take the backbone "
             "alone by --start_head false"
         )
-    if before != tuple(recipe.data.people):
+    people = recipe.data.people
+    spelled = as_known(people, before, recipe.data.names_rule)
+    place = {name: row for row, name in enumerate(before)}
+    order = [place.get(spelled[name], -1) for name in people]
+    if sorted(order) != list(range(len(before))):
+        hint = merge_hint(people, before)
         raise ValueError(
-            f"{where} was trained on {len(before)} people but the recipe's data are of {len(recipe.data.people)}, or "
-            "others; --start_head false takes the backbone alone"
+            f"{where} was trained on {len(before)} people but the recipe's data are of {len(people)}, or "
+            f"others; {hint and f'{hint}; '}--start_head false takes the backbone alone"
         )
-    rows = shared_rows(objective.head, optimizer) if world().size > 1 else None
+    alike = order == list(range(len(before)))  # merged names may sort otherwise; then each rank reads all centers
+    rows = shared_rows(objective.head, optimizer) if world().size > 1 and alike else None
     stored, own = checkpoint.tensors("head", rows), objective.head.state_dict()
+    if not alike:
+        held = objective.head.held
+        stored["centers"] = stored["centers"][order[held.start : held.stop]]
     # another loss may have other buffers; those that both have are copied
     fitting = {name: tensor for name, tensor in stored.items() if name in own and own[name].shape == tensor.shape}
     if "centers" not in fitting:

@@ -174,6 +174,15 @@ def test_own_centers_are_matched_by_name(teacher):
     torch.testing.assert_close(own_centers([teacher, teacher], people, "own"), head.centers.flip(0)[:3, 0])
 
 
+def test_own_centers_are_those_of_people_in_another_spelling_where_names_are_merged(teacher):
+    head = open_head(teacher)
+    people = [name.upper() for name in head.people[::-1][:3]]
+    torch.testing.assert_close(own_centers([teacher], people, "own", "merge"), head.centers.flip(0)[:3, 0])
+    for rule in (None, "exact"):
+        with pytest.raises(ValueError, match=r"no class for 3 of the 3 people.*; --names merge takes names"):
+            own_centers([teacher], people, "own", rule)
+
+
 def test_without_a_class_of_everybody_the_means_are_taken(teacher, tmp_path, caplog):
     with pytest.raises(
         ValueError, match=r"centers is own, but .*no class for 1 of the 2 people, the first is 'nobody'"

@@ -16,7 +16,9 @@ from torch import Tensor
 from verisphere.backbones.extract import extract
 from verisphere.base.collectives import on_every_rank, on_first_rank
 from verisphere.base.distributed import world
+from verisphere.base.identity import as_known, merge_hint
 from verisphere.base.vocabulary import Progress, quietly
+from verisphere.base.words import Names
 from verisphere.base.work import shared_by_ranks
 from verisphere.files.disk import write_whole
 from verisphere.files.json_values import shown
@@ -29,7 +31,9 @@ from verisphere.train.distill.teachers import Centers, Teachers
 log = logging.getLogger(__name__)
 
 
-def own_centers(paths: Sequence[Path], people: Sequence[str], asked: Centers) -> Float[Tensor, "classes dim"] | None:
+def own_centers(
+    paths: Sequence[Path], people: Sequence[str], asked: Centers, how: Names | None = None
+) -> Float[Tensor, "classes dim"] | None:
     """The centers that the teachers were trained with, matched by the names of the people; the mean over the teachers.
 
     Centers have length 1. None says that the means of embeddings are to be taken.
@@ -39,7 +43,7 @@ def own_centers(paths: Sequence[Path], people: Sequence[str], asked: Centers) ->
     total: Tensor | None = None
     for path in paths:
         try:
-            of_teacher = _matched(path, people)
+            of_teacher = _matched(path, people, how)
         except (ValueError, FileNotFoundError) as error:
             if asked == "own":
                 raise ValueError(f"distill.centers is own, but {error}") from None
@@ -52,19 +56,20 @@ def own_centers(paths: Sequence[Path], people: Sequence[str], asked: Centers) ->
     return None if total is None else unit(total)
 
 
-def _matched(path: Path, people: Sequence[str]) -> Float[Tensor, "classes dim"]:
+def _matched(path: Path, people: Sequence[str], how: Names | None) -> Float[Tensor, "classes dim"]:
     """One center for each person, from the run of a teacher."""
     head: RunHead = open_head(path)
     if head.centers.shape[1] > 1:
         raise ValueError(f"{path}: it has {head.centers.shape[1]} centers for each class")
-    place = {name: row for row, name in enumerate(head.people)}
-    missing = [name for name in people if name not in place]
+    spelled, place = as_known(people, head.people, how), {name: row for row, name in enumerate(head.people)}
+    missing = [name for name in people if spelled[name] not in place]
     if missing:
+        hint = merge_hint(people, head.people)
         raise ValueError(
             f"{path}: it has no class for {len(missing):,} of the {len(people):,} people, the first is "
-            f"{shown(missing[0], 200)}"
+            f"{shown(missing[0], 200)}{hint and f'; {hint}'}"
         )
-    return head.centers[[place[name] for name in people], 0]
+    return head.centers[[place[spelled[name]] for name in people], 0]
 
 
 def mean_centers(
@@ -123,7 +128,9 @@ class Taught:
         self._mirrored: np.ndarray | None = None
         centers = None
         if settings.needs_centers:
-            centers = on_every_rank(lambda: own_centers(teachers.paths, faces.people, settings.centers))
+            centers = on_every_rank(
+                lambda: own_centers(teachers.paths, faces.people, settings.centers, faces.names_rule)
+            )
         keeps = not self.live or (settings.needs_centers and centers is None)
         if settings.cache is not None and (not keeps or teachers.rows is not None):
             live = (
