@@ -40,7 +40,12 @@ from verisphere.study.invert.leak import (
 )
 from verisphere.study.invert.marks import read_unmarked
 from verisphere.study.invert.most_similar import MostSimilar
-from verisphere.study.invert.photographs import photographs_of, unit_embeddings, with_two_photographs
+from verisphere.study.invert.photographs import (
+    photograph_digests,
+    photographs_of,
+    unit_embeddings,
+    with_two_photographs,
+)
 from verisphere.study.invert.run import plan_of, prepare
 
 CPU = torch.device("cpu")
@@ -500,6 +505,29 @@ def test_photographs_that_changed_under_their_path_are_another_test(tiny: Path, 
         run_leak(given, tmp_path / "out", CPU)
 
 
+def test_photographs_that_no_attack_reads_belong_to_the_test_too(tiny: Path, tmp_path: Path):
+    """They may be known to the training, and are translated."""
+    drawn = open_faces(tiny / "others.yaml", None, (48, 48), False)
+    pack, last = tmp_path / "faces", len(drawn) - 1
+
+    def write(pixels: torch.Tensor) -> None:
+        for place, person in enumerate(drawn.identities):
+            (pack / person).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels[place].permute(1, 2, 0).numpy()).save(pack / person / f"{place:02}.png")
+
+    write(drawn.images(range(last + 1)))
+    given = asked(tiny, faces=pack, count=2, settings=replace(SHORT, steps=1))
+    run_leak(given, tmp_path / "out", CPU)
+    used = json.loads((tmp_path / "out" / "embeddings" / "inversion.json").read_text())
+    pixels = drawn.images(range(last + 1)).clone()
+    unused = [place for place, person in enumerate(drawn.identities)
+              if f"{person}/{place:02}.png" not in json.dumps(used)]  # fmt: skip
+    pixels[unused[0]] = pixels[unused[0]].flip(-1)
+    write(pixels)
+    with pytest.raises(ValueError, match=r"another test of leaks: the test: photographs was .*; choose another"):
+        run_leak(given, tmp_path / "out", CPU)
+
+
 def test_a_test_of_an_earlier_version_is_not_continued(tested: Path, tiny: Path, tmp_path: Path):
     """Its faces and strangers were counted in another way, and its inversions do not say what had to be reached."""
     shutil.copytree(tested, tmp_path / "out")
@@ -616,12 +644,16 @@ def test_a_file_that_is_none(tested: Path, tmp_path: Path, changes: dict[str, An
     assert isinstance(read_leak(tested / "leak.json"), LeakFigures)
 
 
+def pairs_of(faces: Faces) -> np.ndarray:
+    return pairs_to_translate(faces, photograph_digests(faces, range(len(faces))))
+
+
 @pytest.mark.parametrize("known", [40, 60, 110])
 def test_a_stolen_gallery_is_translated_by_people_who_are_known(known: int):
     """Two networks that see the same pixels at other sizes; half of the people must be left to be recognised."""
     faces = SyntheticFaces(people=2 * known - 10, images=2, size=48)
     stolen, own = EmbeddingModel(Pixels(8).eval(), "ab" * 32), EmbeddingModel(Pixels(6).eval(), "cd" * 32)
-    rows = list(translations(faces, pairs_to_translate(faces), stolen, own, ["1e-1"]))
+    rows = list(translations(faces, pairs_of(faces), stolen, own, ["1e-1"]))
     if known == 40:
         assert rows == []
         return
@@ -639,10 +671,16 @@ def test_a_copy_is_no_second_photograph_of_a_stolen_gallery():
     pixels[1:40:2] = pixels[:40:2]
     copied = InMemory(pixels, faces.names, faces.identities)
     stolen, own = EmbeddingModel(Pixels(8).eval(), "ab" * 32), EmbeddingModel(Pixels(6).eval(), "cd" * 32)
-    (row,) = translations(copied, pairs_to_translate(copied), stolen, own, ["1e-1"])
+    (row,) = translations(copied, pairs_of(copied), stolen, own, ["1e-1"])
     assert row.points[0].genuine_total == 100 - 50
+    third = [*range(240), *range(40)]  # a copy beside two photographs of different pixels takes nobody away
+    more = InMemory(faces.images(third), (*faces.names, *(f"{place}.png" for place in range(40))),
+                    [faces.identities[place] for place in third])  # fmt: skip
+    pairs = pairs_of(more)
+    assert len(pairs) == 120
+    assert all(not np.array_equal(*more.images(pair.tolist()).numpy()) for pair in pairs)
     fewer = copied.select(range(238))  # 99 people are too few
-    assert list(translations(fewer, pairs_to_translate(fewer), stolen, own, ["1e-1"])) == []
+    assert list(translations(fewer, pairs_of(fewer), stolen, own, ["1e-1"])) == []
 
 
 def test_every_score_of_a_translation_can_be_computed_again_from_the_files(tiny: Path, tmp_path: Path):
@@ -681,7 +719,7 @@ def test_networks_that_share_nothing_of_people_are_not_translated(caplog):
     faces = SyntheticFaces(people=110, images=2, size=48)
     stolen, own = EmbeddingModel(Pixels(8).eval(), "ab" * 32), EmbeddingModel(Noise(8).eval(), "cd" * 32)
     with caplog.at_level("INFO"):
-        assert list(translations(faces, pairs_to_translate(faces), stolen, own, ["1e-1"])) == []
+        assert list(translations(faces, pairs_of(faces), stolen, own, ["1e-1"])) == []
     assert "no translation by 50 known people: no map separates held-out people" in caplog.text
 
 
@@ -717,7 +755,8 @@ def test_exact_names_of_photographs_and_of_the_training_are_different_people(tin
     assert model.trained_on is not None
     model = replace(model, trained_on=replace(model.trained_on, written=name_digests(faces.people, written=True)))
     faces.identities = tuple(name.upper() for name in faces.identities)
-    shared = [_shared_with_training(model, faces)]
+    content = photograph_digests(faces, range(len(faces)))
+    shared = [_shared_with_training(model, faces, content)]
     faces.names_rule = "exact"
-    shared.append(_shared_with_training(model, faces))
+    shared.append(_shared_with_training(model, faces, content))
     assert [found.people for found in shared if found] == [6, 0]

@@ -48,7 +48,7 @@ from verisphere.score.bridge import fit_map
 from verisphere.study.invert.findings import InversionFindings
 from verisphere.study.invert.inversion import Inversion
 from verisphere.study.invert.likeness import JUDGE
-from verisphere.study.invert.photographs import Photographs, photograph_digests, unit_embeddings
+from verisphere.study.invert.photographs import photograph_digests, unit_embeddings
 from verisphere.study.invert.run import INVERSION_JSON, InversionSettings, Prepared, prepare, run_inversion
 
 log = logging.getLogger(__name__)
@@ -58,16 +58,18 @@ KNOWN = (50, 200, 500)
 _MOST_OTHERS = 1_000
 
 
-def pairs_to_translate(faces: Faces) -> Int64[np.ndarray, "people 2"]:
-    """Positions of two photographs of each person, the stolen one first, in the order in which people become known."""
+def pairs_to_translate(faces: Faces, content: Int64[np.ndarray, " images"]) -> Int64[np.ndarray, "people 2"]:
+    """Positions of two photographs of each person, the stolen one first, in the order in which people become known.
+
+    The content is that of `photograph_digests`; photographs of equal content are one.
+    """
     label, draw = faces.labels.numpy(), numpy_generator(0)
     order = draw.permutation(np.flatnonzero(label >= 0))
     order = order[np.argsort(label[order], kind="stable")]  # each person's photographs side by side, in random order
     pairs = np.stack([order[:-1], order[1:]], axis=1)
-    pairs = pairs[label[pairs[:, 0]] == label[pairs[:, 1]]]
-    pairs = draw.permutation(pairs[np.unique(label[pairs[:, 0]], return_index=True)[1]])[: KNOWN[-1] + _MOST_OTHERS]
-    content = photograph_digests(faces, pairs.reshape(-1).tolist()).reshape(-1, 2)
-    return pairs[content[:, 0] != content[:, 1]]
+    two = np.diff(content[pairs], axis=1)[:, 0] != 0
+    pairs = pairs[(label[pairs[:, 0]] == label[pairs[:, 1]]) & two]
+    return draw.permutation(pairs[np.unique(label[pairs[:, 0]], return_index=True)[1]])[: KNOWN[-1] + _MOST_OTHERS]
 
 
 def translations(
@@ -169,9 +171,15 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
         _check_same(out, described)
     attacks = asked.attacks()
     prepared = {source: _prepared(source, attack, opened, device, progress) for source, attack in attacks.items()}
+    faces = open_faces(asked.faces, asked.people, model.backbone.input_size, asked.trust)
+    content = photograph_digests(faces, range(len(faces)), progress)
+    described[_PHOTOGRAPHS] = _digest_of_photographs(faces, range(len(faces)), content)
     if "head" in prepared:  # runs of a network that is not trained further differ in their centers alone
         described["centers"] = prepared["head"].digest
-    described[_PHOTOGRAPHS] = _digest_of_photographs([part.photographs for part in prepared.values()])
+        if (used := prepared["head"].photographs) is not None:
+            places = sorted({*used.given, *chain.from_iterable(used.own), *used.others})
+            trained = _digest_of_photographs(used.faces, places, photograph_digests(used.faces, places))
+            described["photographs of the training"] = trained
     with alone_in(out):
         if not (out / _ASKED).is_file():
             write_text(out / _ASKED, json.dumps(described, indent=2) + "\n")
@@ -182,8 +190,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
                 log.info("faces from %s: %s", _SOURCES[source], prepared[source].plan.text())
                 run_inversion(attack, prepared.pop(source), out / source, device, save_every=50, progress=progress)
             found[source] = _findings(out / source / INVERSION_JSON)
-        faces = open_faces(asked.faces, asked.people, model.backbone.input_size, asked.trust)
-        pairs = pairs_to_translate(faces)
+        pairs = pairs_to_translate(faces, content)
         rows = [*_rows(found), *translations(faces, pairs, model, judge, asked.fars, progress)]
         named = [[faces.names[place] for place in pair] for pair in pairs.tolist()]
         write_text(out / _TRANSLATED, json.dumps(named, indent=1) + "\n")
@@ -198,7 +205,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
             __version__,
             model.preprocessing,
             faces.names_rule,
-            _shared_with_training(model, faces),
+            _shared_with_training(model, faces, content),
         )
         result.write_json(out / LEAK)
     return result
@@ -219,22 +226,21 @@ def _described(asked: LeakAsked, model: EmbeddingModel, judge: EmbeddingModel) -
     }
 
 
-def _shared_with_training(model: EmbeddingModel, faces: Faces) -> SharedWithTraining | None:
+def _shared_with_training(
+    model: EmbeddingModel, faces: Faces, content: Int64[np.ndarray, " images"]
+) -> SharedWithTraining | None:
     """The people and images of the photographs that the model was trained on."""
     if model.trained_on is None:
         return None
-    people, digests = np.array(faces.identities), photograph_digests(faces, range(len(faces)))
-    return model.trained_on.rows(people, digests, faces.names_rule).shared(people)
+    people = np.array(faces.identities)
+    return model.trained_on.rows(people, content, faces.names_rule).shared(people)
 
 
-def _digest_of_photographs(sets: Sequence[Photographs | None]) -> str:
-    """The digest of the names, people and pixels of all photographs of a test."""
-    digest = hashlib.sha256()
-    for used in filter(None, sets):
-        places = sorted({*used.given, *chain.from_iterable(used.own), *used.others})
-        named = [(used.faces.names[place], used.faces.identities[place]) for place in places]
-        digest.update(json.dumps([used.faces.names_rule, named]).encode())
-        digest.update(photograph_digests(used.faces, places).tobytes())
+def _digest_of_photographs(faces: Faces, places: Sequence[int], content: Int64[np.ndarray, " places"]) -> str:
+    """The digest of the names, people and pixels of photographs of a test."""
+    named = [(faces.names[place], faces.identities[place]) for place in places]
+    digest = hashlib.sha256(json.dumps([faces.names_rule, named]).encode())
+    digest.update(content.tobytes())
     return digest.hexdigest()
 
 

@@ -100,11 +100,14 @@ def unit_embeddings(
     return unit(torch.from_numpy(embeddings.embeddings).double())
 
 
-def photograph_digests(faces: Faces, places: Sequence[int]) -> Int64[np.ndarray, " places"]:
+def photograph_digests(
+    faces: Faces, places: Sequence[int], progress: Progress = quietly
+) -> Int64[np.ndarray, " places"]:
     """A digest of the pixels at each position; equal pixels have equal digests."""
     parts = [places[start : start + _AT_ONCE] for start in range(0, len(places), _AT_ONCE)]
     return np.concatenate([
-        np.empty(0, np.int64), *(image_digests(faces.images(part).numpy()) for part in parts)
+        np.empty(0, np.int64),
+        *(image_digests(faces.images(part).numpy()) for part in progress(parts, "reading photographs", len(parts))),
     ])  # fmt: skip
 
 
