@@ -300,7 +300,7 @@ def killed_and_continued(verb: str, folder: Path, out: Path, kills: int, seed: i
             run(rank_that_is_killed, (3, 2, 4)[launch % 3], verb, str(folder), str(out), 1000 * seed + launch)
             finished = True  # before as many were killed
         except WorkerFailed:
-            launch += 1
+            launch, finished = launch + 1, bool(files_of(out / verb.replace(" ", "-")))  # killed with the result made
         assert before <= (before := kept(out))  # what was kept stays
         killed = len((out / "kills").read_text().split())
     assert before
