@@ -183,7 +183,16 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
     atexit.unregister(_let_go)
     atexit.register(_let_go)
     try:
-        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(seconds=patience))
+        # ranks that torchrun starts again find its store as they left it: they must not meet those before
+        store, *_ = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=patience))))
+        started = dist.PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if cuda else "gloo",
+            timeout=timedelta(seconds=patience),
+            store=started,
+            rank=rank,
+            world_size=size,
+        )
     except dist.DistError as error:
         where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         why = str(error).partition("\n")[0]
