@@ -31,6 +31,8 @@ import pytest
 from verisphere.cli import main
 from verisphere.cli.renamed import RENAMED
 from verisphere.files.bridge import read_bridge
+from verisphere.files.gallery_calibration import read_thresholds
+from verisphere.ship.monitor import Monitor
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "upgrading.md"
@@ -124,7 +126,10 @@ def test_shards_are_an_embeddings_file(call: Call):
 def test_a_watch_goes_on_from_its_state(call: Call):
     with Path("scores.csv").open("a") as file:
         file.write("0.1,new,other\n")
-    assert "41 of 41 lines count" in call("monitor scores.csv --calibration both.json --state watch.npz")
+    watch = "monitor scores.csv --calibration both.json --state watch.npz"
+    assert "41 of 41 lines count" in call(watch)
+    with pytest.raises(ValueError, match=r"the state of another watch: the watch: names was 'merge' and is 'exact'"):
+        Monitor(read_thresholds(Path("both.json")), names="exact").follow(Path("scores.csv"), Path("watch.npz"))
 
 
 def test_the_upgrade_notes_list_every_renamed_verb_and_option():

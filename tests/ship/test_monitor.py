@@ -179,6 +179,12 @@ def test_names_that_differ_in_case_are_people_where_that_is_asked_for(written, t
         assert (watch.lines, watch.folded, watch.names_rule) == (2, 1, rule)
         with pytest.raises(ValueError, match=r"the state of another watch: the watch: names was 'exact'"):
             Monitor(of_pairs("1e-2"), names=rule).follow(log, state)
+    calibration = of_pairs("1e-2")
+    exact = replace(calibration, source=replace(calibration.source, names_rule="exact"))
+    assert Monitor(exact).follow(log, state).lines == 3
+    Monitor(calibration, names="merge").follow(written([(0.1, "a", "b")]), tmp_path / "merged.npz")
+    with pytest.raises(ValueError, match=r"the state of another watch: the watch: names was 'merge' and is 'exact'"):
+        Monitor(exact).follow(written([(0.1, "a", "b")]), tmp_path / "merged.npz")
     with pytest.raises(ValueError, match="names is 'all'; allowed are merge and exact"):
         Monitor(of_pairs("1e-2"), names="all")
 

@@ -88,9 +88,8 @@ class Monitor(Result):
                 raise ValueError(f"{reference}: a reference is for two photographs, this calibration for a gallery")
             self._reference = reference_scores(reference, source, self._threshold.seed or 0)
         self._about = {"promise": self.promise, "threshold": self._threshold.threshold, "calibrated on": source.sha256,
-                       "reference": reference is not None, "genuine": genuine, "domains": domains}  # fmt: skip
-        if names is not None:
-            self._about["names"] = names
+                       "reference": reference is not None, "genuine": genuine, "domains": domains,
+                       "names": "exact" if self.names_rule == "exact" else "merge"}  # fmt: skip
         self.lines, self.folded, self.since = 0, 0, ""
         self._seen: set[int] = set()
         self._parts: dict[str, tuple[float, RateTest]] = {}
@@ -244,6 +243,7 @@ class Monitor(Result):
 
     def _resume(self, state: Mapping[str, np.ndarray]) -> Place:
         about, place, self.lines, self.folded, self.since, parts = json.loads(str(state["words"][0]))
+        about = {"names": "merge", **about}  # as version 0.2 took them, which does not say so
         if differing := changed_values("the watch", about, self._about):
             raise ValueError(f"the state of another watch: {'; '.join(differing)}; name another file")
         self._seen = set(state["seen"].tolist())
