@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import verisphere
-from verisphere.base.identity import MISSING, crowds, folded, is_missing, names_taken, settled
+from verisphere.base.identity import MISSING, as_known, crowds, folded, is_missing, names_taken, settled
 from verisphere.base.vocabulary import Embeddings
 from verisphere.cli.start import main
 from verisphere.files.calibration import read_calibration
@@ -211,6 +211,16 @@ def test_a_number_is_one_person_in_two_files_whatever_else_they_name():
     for other in (["052", "Ann Lee", "8"], ["52.5", "7x", "8"]):
         apart = [("", first, first), ("", first, np.array(other))]
         assert settled(apart, None)[1].tolist() == other
+
+
+def test_names_as_the_known_people_spell_them():
+    names, known = ["52.0", "ANN", "Ben", "-1.0"], ["52", "Ann", "Ben", "-1"]
+    for how, found in (
+        (None, ["52", "ANN", "Ben", "-1"]),
+        ("merge", ["52", "Ann", "Ben", "-1"]),
+        ("exact", ["52.0", "ANN", "Ben", "-1"]),
+    ):
+        assert [*as_known(names, known, how).values()] == found
 
 
 def test_the_first_file_decides_the_spelling():

@@ -248,6 +248,10 @@ def test_a_spelling_of_a_name_is_refused_unless_it_is_to_be_merged(gallery):
     assert gallery.info().people == 30
     with pytest.raises(ValueError, match=r"'Person000' is not enrolled \(but 'person000' is\)"):
         gallery.remove(["Person000"])
+    gallery.enrol(NewPhotographs.of(Embeddings(people("guest", 1).embeddings[:1], identities=["3.0"])))
+    with pytest.raises(ValueError, match="'03' is not enrolled"):
+        gallery.remove(["03"])
+    assert gallery.remove(["+3"]) == 1  # a whole number has one spelling
 
 
 @pytest.mark.parametrize("name", ["-1", "-1.0", " -1\u200b", "-1e0", "N/A", "\u200b"])

@@ -126,6 +126,16 @@ def form_of(*rules: Names | None) -> Callable[[str], str]:
     return str if set(rules) == {"exact"} else folded
 
 
+def as_read(name: str, how: Names | None) -> str:
+    """A name as readers take it by itself: a whole number is in its plain spelling, unless `exact` decides.
+
+    >>> as_read("52.0", None), as_read("52.0", "exact"), as_read("-1.0", "exact"), as_read("Ann", "merge")
+    ('52', '52.0', '-1', 'Ann')
+    """
+    form = folded(name)
+    return form if form == NOBODY or (how != "exact" and _DIGITS.fullmatch(form)) else name
+
+
 def as_known(names: Iterable[str], known: Iterable[str], how: Names | None) -> dict[str, str]:
     """Each name as the known people spell it; only `merge` takes another spelling of one of them as this person.
 
@@ -134,7 +144,8 @@ def as_known(names: Iterable[str], known: Iterable[str], how: Names | None) -> d
     """
     people = dict.fromkeys(known)
     spelled = dict(zip(_all_folded([*people]), people, strict=True)) if how == "merge" else {}
-    return {name: name if name in people else spelled.get(folded(name), name) for name in names}
+    read = {name: name if name in people else as_read(name, how) for name in names}
+    return {name: one if one in people else spelled.get(folded(name), name) for name, one in read.items()}
 
 
 def merge_hint(names: Iterable[str], known: Iterable[str]) -> str:

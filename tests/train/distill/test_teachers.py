@@ -183,6 +183,17 @@ def test_own_centers_are_those_of_people_in_another_spelling_where_names_are_mer
             own_centers([teacher], people, "own", rule)
 
 
+def test_a_teacher_that_has_a_person_twice_by_spellings_has_no_center_of_hers(teacher, monkeypatch):
+    head = open_head(teacher)
+    twice = replace(head, people=(head.people[0].upper(), *head.people[:-1]))
+    monkeypatch.setattr("verisphere.train.distill.taught.open_head", lambda _: twice)
+    for people in ([head.people[0], head.people[1]], [head.people[0].title()]):
+        with pytest.raises(ValueError, match="of the people have several classes in it, by other spellings"):
+            own_centers([teacher], people, "own", "merge")
+        assert own_centers([teacher], people, "auto", "merge") is None
+    assert own_centers([teacher], [head.people[0]], "own", "exact") is not None
+
+
 def test_without_a_class_of_everybody_the_means_are_taken(teacher, tmp_path, caplog):
     with pytest.raises(
         ValueError, match=r"centers is own, but .*no class for 1 of the 2 people, the first is 'nobody'"

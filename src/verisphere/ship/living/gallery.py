@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from verisphere.base.identity import NOBODY, decided, folded, is_missing
+from verisphere.base.identity import NOBODY, as_read, decided, folded, is_missing
 from verisphere.base.provenance import unrecorded
 from verisphere.base.vocabulary import Origin, Progress, quietly
 from verisphere.decide import Far, GalleryThreshold, Guarantee
@@ -280,7 +280,7 @@ class LivingGallery:
         found = []
         for name in names:
             person = self.store.select("SELECT person, name, expires FROM people WHERE folded = ?", folded(name))
-            if not person or (person[0][1] != name and decided() != "merge"):
+            if not person or (person[0][1] not in (name, as_read(name, decided())) and decided() != "merge"):
                 spelled = f" (but {shown(person[0][1])} is)" if person else ""
                 raise ValueError(f"{self.store.name}: {shown(name)} is not enrolled{spelled}")
             found += person

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -16,7 +17,7 @@ from torch import Tensor
 from verisphere.backbones.extract import extract
 from verisphere.base.collectives import on_every_rank, on_first_rank
 from verisphere.base.distributed import world
-from verisphere.base.identity import as_known, merge_hint
+from verisphere.base.identity import as_known, folded, merge_hint
 from verisphere.base.vocabulary import Progress, quietly
 from verisphere.base.words import Names
 from verisphere.base.work import shared_by_ranks
@@ -61,6 +62,12 @@ def _matched(path: Path, people: Sequence[str], how: Names | None) -> Float[Tens
     head: RunHead = open_head(path)
     if head.centers.shape[1] > 1:
         raise ValueError(f"{path}: it has {head.centers.shape[1]} centers for each class")
+    of_form = Counter(map(folded, head.people)) if how == "merge" else {}
+    if several := [name for name in people if of_form.get(folded(name), 0) > 1]:
+        raise ValueError(
+            f"{path}: {shown(several[0], 200)}{f' and {len(several) - 1:,} more' if several[1:] else ''} "
+            "of the people have several classes in it, by other spellings"
+        )
     spelled, place = as_known(people, head.people, how), {name: row for row, name in enumerate(head.people)}
     missing = [name for name in people if spelled[name] not in place]
     if missing:
