@@ -148,10 +148,14 @@ def as_known(names: Iterable[str], known: Iterable[str], how: Names | None) -> d
     return {name: one if one in people else spelled.get(folded(name), name) for name, one in read.items()}
 
 
-def merge_hint(names: Iterable[str], known: Iterable[str]) -> str:
-    """What takes the names as the known people, where they differ in spelling alone; else nothing."""
-    people = set(known)
-    if not people.issuperset(as_known(names, people, "merge").values()):
+def merge_hint(names: Sequence[str], known: Sequence[str], all_known: bool = True) -> str:
+    """What takes the names as the known people, as all of them or as some, where spelling alone differs; else nothing.
+
+    >>> merge_hint(["ann", "Ben"], ["Ann", "Ben"])[:31], merge_hint(["ann"], ["Ann", "Ben"])
+    ('--names merge takes names that ', '')
+    """
+    merged = {*as_known(names, known, "merge").values()}
+    if set(known).issuperset(names) or merged - {*known} or (all_known and len(merged) < len(known)):
         return ""
     return "--names merge takes names that are equal but for case, blanks or Unicode form as one person (names)"
 

@@ -71,7 +71,7 @@ def _matched(path: Path, people: Sequence[str], how: Names | None) -> Float[Tens
     spelled, place = as_known(people, head.people, how), {name: row for row, name in enumerate(head.people)}
     missing = [name for name in people if spelled[name] not in place]
     if missing:
-        hint = merge_hint(people, head.people)
+        hint = merge_hint(people, head.people, all_known=False)
         raise ValueError(
             f"{path}: it has no class for {len(missing):,} of the {len(people):,} people, the first is "
             f"{shown(missing[0], 200)}{hint and f'; {hint}'}"
