@@ -161,6 +161,9 @@ def test_names_are_taken_as_all_readers_take_them(tmp_path: Path):
     assert verified("A", "A", "2.0", "2.0", "2.0", "2")[1][-1:] == [
         "the identity '2' is '2.0' but for case, blanks, Unicode form, invisible letters or the spelling of a number"
     ]
+    said = verified("-1.0", "-1.0", "2.0", "2.0", "2", "2")[1]  # nobody has two spellings and is no fault
+    assert len(said) == 2
+    assert all("'2' is '2.0'" in reason for reason in said)
 
 
 def test_nothing_is_there(tmp_path: Path):

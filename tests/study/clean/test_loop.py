@@ -6,15 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import verisphere.study.clean.loop as loop
 import verisphere.study.clean.page as page
 from processes import run as run_processes
 from tiny_runs import OWN, RECIPE, files
+from verisphere.base.identity import names_taken
+from verisphere.base.words import Names
 from verisphere.files.label_lists import read_labels
 from verisphere.models.checkpoint import read_checkpoint
 from verisphere.study.clean.cleaning import Cleaning
-from verisphere.study.clean.loop import CleanOptions, clean_loop
+from verisphere.study.clean.loop import CleanOptions, _first_recipe, clean_loop
 from verisphere.study.clean.rules import Rule
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.recipe import read_recipe
@@ -95,6 +98,26 @@ def test_a_loop_and_its_second_start(recipe: Path, tmp_path: Path, monkeypatch: 
     with pytest.raises(ValueError, match=r"filled: it holds something, and no loop; choose another --out"):
         clean_loop(recipe, WORDS, tmp_path / "filled", options(), device="cpu")
     assert sorted(path.name for path in (tmp_path / "filled").iterdir()) == ["note"]
+
+
+@pytest.mark.parametrize("rule", ["merge", "exact"])
+def test_the_recipes_of_a_loop_state_how_names_are_taken(recipe: Path, tmp_path: Path, rule: Names):
+    """So they can be trained again, and explained, without the option of the loop."""
+    for place, person in enumerate(("Ann", "ann", "Ben", "Ben")):
+        (tmp_path / "faces" / person).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (60 * place, 0, 0)).save(tmp_path / "faces" / person / f"{place}.png")
+    words = ["--data=verisphere.images.Photos", f"--data.init_args.path={tmp_path / 'faces'}"]
+    with pytest.raises(ValueError, match="are one name but for case"):
+        _first_recipe(recipe, words)
+    with names_taken(rule):
+        first = _first_recipe(recipe, words)
+        assert "names" not in _first_recipe(recipe, []).resolved["data"].get("init_args", {})  # it takes none
+    assert first.resolved["data"]["init_args"]["names"] == rule
+    (tmp_path / "again.yaml").write_text(first.yaml)
+    assert len(read_recipe(tmp_path / "again.yaml", []).recipe.data.people) == (2 if rule == "merge" else 3)
+    with names_taken(rule):
+        stated = _first_recipe(recipe, [*words, "--data.init_args.names=merge"])
+    assert stated.resolved["data"]["init_args"]["names"] == "merge"
 
 
 def test_a_loop_that_is_stopped_in_each_stage_ends_the_same(

@@ -43,7 +43,7 @@ def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
     column = coded(pack.identities)
     spelled = {NOBODY: NOBODY}
     for person, count in zip(column.values, column.counts().tolist(), strict=True):
-        if not count or person == NOBODY:
+        if not count or folded(person) == NOBODY:
             continue
         first = spelled.setdefault(folded(person), person)
         if wrong := _wrong_text(person):

@@ -20,6 +20,7 @@ from typing import Any
 from verisphere.base.collectives import on_every_rank, on_first_rank
 from verisphere.base.device import choose_device
 from verisphere.base.distributed import world
+from verisphere.base.identity import decided
 from verisphere.base.vocabulary import Progress, quietly
 from verisphere.files.disk import real_path, write_text
 from verisphere.files.documents import read_json_file
@@ -124,8 +125,12 @@ def clean_loop(
 
 
 def _first_recipe(recipe: str | Path, overrides: list[str]) -> ReadRecipe:
-    stated = resolve_recipe(recipe, overrides)["subcenters"]
-    return read_recipe(recipe, [*overrides, f"--subcenters={stated if stated > 1 else SUB_CENTERS}"])
+    """The recipe with sub-centers, which states how the caller takes names where it leaves this open."""
+    stated = resolve_recipe(recipe, overrides)
+    subcenters = stated["subcenters"] if stated["subcenters"] > 1 else SUB_CENTERS
+    how, arguments = decided(), stated["data"].get("init_args", {})
+    rule = [f"--data.init_args.names={how}"] if how is not None and arguments.get("names", how) is None else []
+    return read_recipe(recipe, [*overrides, f"--subcenters={subcenters}", *rule])
 
 
 def _open(out: Path, asked: dict[str, Any]) -> None:

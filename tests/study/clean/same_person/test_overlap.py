@@ -66,6 +66,16 @@ def test_names_of_ids_and_equal_ids(tmp_path: Path):
     ]
     assert named.nameless == (1, 1)
     assert found(find_overlap(train, test, same_ids=True)) == [("77", "77", "id", "", True)]
+    with names_taken("exact"):  # as `clean overlap` does
+        pointed = open_people(text(tmp_path / "pointed.txt", "45.0", "77.0", "0000513"))
+    assert found(find_overlap(pointed, test, same_ids=True)) == [("77.0", "77", "id", "", True)]
+    of_list = found(find_overlap(pointed, test, ids={"45": ("Bruce Lee",), "77": ("Ann",)}))
+    assert of_list == [
+        ("77.0", "77", "id", "", True),
+        ("45.0", "Bruce_Lee", "name", "equal", True),
+        ("77.0", "77", "name", "equal", True),
+    ]
+    assert found(find_overlap(train, test, ids={"77.0": ("Ann",)}))[0] == ("77", "77", "id", "", True)
     others = open_people(text(tmp_path / "others.txt", "513.0", "77\u200b"))  # numbers have one spelling in lists too
     numbers = open_people(text(tmp_path / "numbers.txt", "513", "77"))
     assert [match[:2] for match in found(find_overlap(numbers, others, same_ids=True))] == [

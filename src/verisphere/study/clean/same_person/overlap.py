@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor
 
-from verisphere.base.identity import as_known, decided, settled
+from verisphere.base.identity import as_known, as_read, decided, settled
 from verisphere.base.provenance import check_same_origin
 from verisphere.base.vocabulary import NOBODY, Progress, quietly
 from verisphere.base.words import counted
@@ -246,7 +246,10 @@ def find_overlap(
         raise ValueError(f"threshold is {threshold}; a threshold of scores lies above -1 and is at most 1")
     if not train.identities:
         raise ValueError(f"{train.path}: nobody is known in it, so nobody can be removed")
-    known = {} if ids is None else ids
+    known: dict[str, tuple[str, ...]] = {}
+    for identity, of_list in ({} if ids is None else ids).items():
+        number = as_read(identity, None)
+        known[number] = (*known.get(number, ()), *of_list)
     all_matches = _by_id(train, test, known, same_ids) + _by_name(train, test, known, REMOVED[names])
     nameless = tuple(sum(not names_of(person, known) for person in side.identities) for side in (train, test))
     unseen = (0, 0)
@@ -265,17 +268,23 @@ def find_overlap(
 
 def names_of(identity: str, ids: Mapping[str, Sequence[str]]) -> Sequence[str]:
     """The names of an identity; empty for a number without an entry in a list."""
-    if identity in ids:
-        return ids[identity]
-    return (identity,) if any(letter.isalpha() for letter in identity) else ()
+    number = as_read(identity, None)
+    if number in ids:
+        return ids[number]
+    return (identity,) if any(letter.isalpha() for letter in number) else ()
 
 
 def _by_id(train: People, test: People, ids: Mapping[str, Sequence[str]], same_ids: bool) -> list[Match]:
-    both = set(train.identities) & set(test.identities)
+    """A whole number is one id in every spelling, other ids as they are written."""
+    others: dict[str, list[str]] = {}
+    for other in sorted(set(test.identities)):
+        others.setdefault(as_read(other, None), []).append(other)
     return [
-        Match(identity, identity, "id", "", identity, identity, None, True)
-        for identity in sorted(both)
-        if same_ids or identity in ids
+        Match(identity, other, "id", "", identity, other, None, True)
+        for identity in sorted(set(train.identities))
+        for number in [as_read(identity, None)]
+        for other in others.get(number, ())
+        if same_ids or number in ids
     ]
 
 
