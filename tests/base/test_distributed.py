@@ -5,6 +5,7 @@ import gc
 import sys
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from math import inf, nan
 
 import pytest
@@ -318,6 +319,44 @@ def test_patience_ends():
         run(one_is_late, 2, patience=3.0, grace=0.5)
     assert failed.value.killed == [1]  # it sleeps on
     assert "RuntimeError" in failed.value.texts[0]
+
+
+def started(port: int, size: int, late: int | None = None, patience: float = 30.0) -> list[dist.Store]:
+    """What the ranks of a start find in the store of a launcher; one of them comes last."""
+
+    def rank(number: int) -> dist.Store:
+        time.sleep(0.2 * (number == late))
+        store = dist.TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
+        found = distributed._of_this_start(store, number, size, patience)
+        found.set(f"address/{number}", f"of {number}")
+        return found
+
+    with ThreadPoolExecutor(size) as pool:
+        return [*pool.map(rank, range(size))]
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_ranks_that_are_started_again_know_nothing_of_those_before(late: int):
+    """Whoever comes last, and however many there were before; torchrun keeps the store of its first start."""
+    launcher = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    for size in (3, 4, 3):
+        before = started(launcher.port, size)
+        again = started(launcher.port, 3, late)
+        for other in again:
+            other.set("place", "here")
+            assert again[0].get("place") == b"here"
+            assert other.get("address/2") == b"of 2"
+            other.delete_key("place")
+        assert not before[0].check(["place"])
+        again[0].delete_key("address/1")
+        assert before[0].check(["address/1"])
+
+
+def test_a_rank_that_never_comes_is_not_waited_for_longer_than_patience():
+    launcher = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    started(launcher.port, 2)
+    with pytest.raises(dist.DistStoreError, match=r"not all of 2 ranks were there in 0\.5 s"):
+        distributed._of_this_start(launcher, 0, 2, 0.5)  # whose peer's word is that of the start before
 
 
 def never() -> None:

@@ -10,12 +10,14 @@ import gc
 import importlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from math import isfinite
 from typing import Any
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
@@ -24,6 +26,7 @@ import torch.distributed as dist
 PATIENCE = 600.0
 #: How long a group waits for another one. When a process ends, its connections close, which ends the wait.
 _WHILE_OTHERS_WORK = timedelta(days=30)
+_BETWEEN_LOOKS = 0.01
 _GIVEN = "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"
 
 
@@ -183,13 +186,11 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
     atexit.unregister(_let_go)
     atexit.register(_let_go)
     try:
-        # ranks that torchrun starts again find its store as they left it: they must not meet those before
         store, *_ = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=patience))))
-        started = dist.PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if cuda else "gloo",
             timeout=timedelta(seconds=patience),
-            store=started,
+            store=_of_this_start(store, rank, size, patience),
             rank=rank,
             world_size=size,
         )
@@ -202,6 +203,28 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
     finally:
         _parted.append(dist.group.WORLD)
         dist.destroy_process_group()
+
+
+def _of_this_start(store: dist.Store, rank: int, size: int, patience: float) -> dist.Store:
+    """The part of a launcher's store that belongs to this start of its ranks, agreed upon by all of them.
+
+    Ranks that torchrun starts again find its store as those before left it, and would wait at their addresses. The
+    number of starts does not tell them apart, since each machine counts its own (pytorch/pytorch#135712). So each rank
+    says a word that nobody said before; rank 0 repeats all words until each rank has seen its own among them.
+    """
+    own, until = uuid4().hex, time.monotonic() + patience
+    here, seen = ([f"verisphere/{what}/{other}" for other in range(size)] for what in ("here", "seen"))
+    store.set(here[rank], own)
+    while time.monotonic() < until:
+        if rank == 0:
+            store.set("verisphere/start", " ".join(word.decode() for word in store.multi_get(here)))
+        start = store.get("verisphere/start").decode().split()
+        if len(start) == size and start[rank] == own:
+            store.set(seen[rank], start[0])
+            if rank or (store.check(seen) and {*store.multi_get(seen)} == {own.encode()}):
+                return dist.PrefixStore(f"verisphere/{start[0]}", store)
+        time.sleep(_BETWEEN_LOOKS)
+    raise dist.DistStoreError(f"not all of {size} ranks were there in {patience:g} s")
 
 
 #: Process groups, kept until the program ends: their threads end with it.
