@@ -230,7 +230,7 @@ def spellings(
         return numbers
     of_numbers = [group for group in groups if not numbers.keys().isdisjoint(group)]
     if how == "merge" or not _two_in_one_part(of_numbers, parts or (column,)):
-        groups = [group for group in groups if group not in of_numbers]
+        groups = [group for group in groups if numbers.keys().isdisjoint(group)]
     if not groups:
         return numbers
     if how is None:
