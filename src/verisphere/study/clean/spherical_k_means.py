@@ -161,7 +161,8 @@ def _assigned(
 def _nearest(
     points: Float32[np.ndarray, "classes rows dim"], centers: Float32[np.ndarray, "classes subcenters dim"]
 ) -> tuple[Int64[np.ndarray, "classes rows"], Float32[np.ndarray, "classes rows"]]:
-    cosines = points @ centers.swapaxes(1, 2)
+    with np.errstate(invalid="ignore"):  # NaN is a center without rows; of finite ones see numpy#24067
+        cosines = points @ centers.swapaxes(1, 2)
     np.nan_to_num(cosines, copy=False, nan=-np.inf)
     return cosines.argmax(axis=2), cosines.max(axis=2)
 
