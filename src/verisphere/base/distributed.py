@@ -209,7 +209,7 @@ def _of_this_start(store: dist.Store, rank: int, size: int, patience: float) -> 
     """The part of a launcher's store that belongs to this start of its ranks, agreed upon by all of them.
 
     Ranks that torchrun starts again find its store as those before left it, and would wait at their addresses. The
-    number of starts does not tell them apart, since each machine counts its own (pytorch/pytorch#135712). So each rank
+    number of starts does not distinguish them, since each machine counts its own (pytorch/pytorch#135712). So each rank
     says a word that nobody said before; rank 0 repeats all words until each rank has seen its own among them.
     """
     own, until = uuid4().hex, time.monotonic() + patience
