@@ -104,6 +104,7 @@ def test_people_are_spelled_as_their_images_are():
     assert (merged.people, merged.labels.tolist()) == (("Ann",), [0, 0, 0])
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_columns_may_be_arrays_and_a_set_may_be_frozen():
     pixels = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
     assert InMemory(pixels, ("1", "2"), ("a", "b"), domains=np.array(["x", "y"])).people == ("a", "b")

@@ -167,6 +167,7 @@ def test_codes_that_differ_in_case_are_people_where_the_calibration_says_so():
     assert [watch.folded for watch in watches] == [2, 2, 1]
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_names_that_differ_in_case_are_people_where_that_is_asked_for(written, tmp_path: Path):
     log = written([(0.1, "aX1", "bY1"), (0.1, "ax1", "cZ1"), (0.1, "AX1", "ax1")])
     state = tmp_path / "state.npz"

@@ -98,6 +98,7 @@ def test_a_list_that_cannot_be_read_is_an_error_and_no_cause(room: Path, tmp_pat
         why(room / "net.yaml", tmp_path / "faces.csv")
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("rule", ["merge", "exact"])
 def test_spellings_that_a_description_decides_are_no_damage(room: Path, tmp_path: Path, rule: Names):
     for image in sorted((room / "faces").rglob("*.png")):
