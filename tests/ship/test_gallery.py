@@ -441,6 +441,21 @@ def test_several_photographs_of_a_probe_need_more_than_half(files, calibrated):
         files / "probe", files / "gallery.npz", MODEL, FIND, Choice(**asked)).matches)  # fmt: skip
 
 
+@pytest.mark.parametrize(("folder", "other", "rule"), [("52.0", "52.0", None), ("Ann", "ann", "merge")])
+def test_nobody_is_left_out_under_another_spelling(tmp_path: Path, folder: str, other: str, rule: Names | None):
+    """A photograph that is not read lies beside one that is."""
+    photo(tmp_path / folder / "1.png", ENROLLED[0])
+    for name in (other, "p3"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "2.heic").write_bytes(b"another format")
+    with names_taken(rule):
+        opened = open_gallery(tmp_path, MODEL, FIND)
+    assert (opened.left_out, [skipped.name for skipped in opened.skipped]) == (
+        ("p3",),
+        [f"{other}/2.heic", "p3/2.heic"],
+    )
+
+
 def test_each_of_many_probes(files, calibrated):
     asked = {"calibration": calibrated, "fpir": "0.1"}
     for place, face in enumerate(AGAIN):

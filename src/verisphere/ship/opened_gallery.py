@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from verisphere.base.identity import decided
+from verisphere.base.identity import as_known, decided
 from verisphere.base.vocabulary import Embeddings, ImageSource, Progress, quietly
 from verisphere.base.words import Names
 from verisphere.files.embeddings import note_crowds, read_known_people
@@ -85,7 +85,8 @@ def open_gallery(
     with errors_naming(gallery):
         embeddings = photographs.embed(model)
     used = np.array([owners[place] for place in photographs.used])
-    everybody = {*owners, *(name.rpartition("/")[0] for name in files.unread)} - {""}
+    folders = [name.rpartition("/")[0] for name in files.unread]
+    everybody = {*owners, *as_known(folders, owners, decided()).values()} - {""}
     contents = file_contents(files)
     how = (find.how if isinstance(find, AlignedBy) else "").encode()  # other crops are another gallery
     digests = [row_digest(owners[place], how + contents[place]()) for place in photographs.used]
