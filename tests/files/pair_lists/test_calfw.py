@@ -38,6 +38,17 @@ def test_cplfw_has_a_label_and_ten_blocks(tmp_path: Path, header: list[str]):
     assert pairs.lines[0] == 1 + len(header)
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_spellings_of_a_person_are_for_the_rule_of_names(tmp_path: Path, number: int):
+    """Names that differ in case are one person or two, as `--names` says."""
+    lines = lines_of([1] * 10, 10)
+    lines[0 if number else 20] = lines[0 if number else 20].replace("Ann", "ANN")
+    lines[1 if number else 21] = lines[1 if number else 21].replace("Bo", "Ann")
+    pairs = read_pairs(write_list(tmp_path, "\n".join(lines)))
+    assert pairs.people is not None
+    assert pairs.people[0 if number else 10] == ("ANN", "Ann")
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from verisphere.base.identity import folded
 from verisphere.files.image_names import without_suffix
 from verisphere.files.json_values import shown
 from verisphere.files.pair_lists.pair_list import Layout, PairList
@@ -47,7 +48,7 @@ def _read(path: Path) -> PairList:
         if number != other:
             raise ValueError(f"{path}: line {line + 1}: {other}, but the other image of the pair has {number}")
         both = _person(path, line, left), _person(path, line + 1, right)
-        if (both[0] == both[1]) != (number > 0):
+        if (number > 0) not in (both[0] == both[1], folded(both[0]) == folded(both[1])):  # the rule of names may decide
             raise ValueError(
                 f"{path}: line {line}: {shown(left)} and {shown(right)} have {number}, which says that they show "
                 f"{'one person' if number else 'two people'}, but their names say otherwise"
