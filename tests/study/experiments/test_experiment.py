@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tiny_experiments import EXPERIMENT, OWN, QUICK, RECIPE
 from verisphere.base.vocabulary import Redrawing
@@ -269,6 +270,23 @@ def refusal(files: Path, text: str, **options: object) -> str:
 def test_what_cannot_be_is_known_before_the_first_training(files: Path, old: str, new: str, message: str):
     assert old in EXPERIMENT
     assert message.replace("{}", str(files)) in refusal(files, EXPERIMENT.replace(old, new))
+
+
+def test_an_arm_starts_from_people_in_another_spelling_if_names_are_merged(files: Path):
+    for folder, people in (("first", ["Ann", "bo", "Cy"]), ("other", ["ann", "Bo", "Cy"])):
+        for person in people:
+            (files / folder / person).mkdir(parents=True)
+            for image in range(4):
+                pixels = np.random.default_rng(image).integers(0, 256, (16, 16, 3), np.uint8)
+                Image.fromarray(pixels).save(files / folder / person / f"{image}.png")
+    data = f"data: {{class_path: verisphere.images.Photos, init_args: {{path: {files / 'first'}, names: merge}}}}"
+    (files / "recipe.yaml").write_text(RECIPE.replace(RECIPE.splitlines()[0], data))
+    arms = f"warm: {{}}\narms: {{same: {{}}, other: {{data.init_args.path: {files / 'other'}}}}}\nrecipe: recipe.yaml\n"
+    text = f"{arms}evaluate: {{plain: {{faces: own_parts.Noise, far: ['0.1']}}}}\n"
+    (files / "experiment.yaml").write_text(text)
+    assert list(resolve(read_experiment(files / "experiment.yaml"), files / "warm").arms) == ["same", "other"]
+    (files / "recipe.yaml").write_text((files / "recipe.yaml").read_text().replace(", names: merge", ""))
+    assert "of 3, or others; --names merge takes names that are equal" in refusal(files, text)
 
 
 def test_replicates_are_at_least_one(files: Path):

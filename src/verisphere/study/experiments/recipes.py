@@ -11,6 +11,7 @@ import torch
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
+from verisphere.base.identity import as_known, merge_hint
 from verisphere.files.errors import errors_naming
 from verisphere.measure.measured_set import MeasuredSet, complete_set, open_set
 from verisphere.study.experiments.arms import SEED, START, Experiment
@@ -43,10 +44,12 @@ def check_start(arm: ReadRecipe, warm: ReadRecipe) -> None:
         )
     if not arm.recipe.start_head:
         return
-    if arm.recipe.data.people != warm.recipe.data.people:
+    people, before = arm.recipe.data.people, warm.recipe.data.people
+    if sorted(as_known(people, before, arm.recipe.data.names_rule).values()) != sorted(before):
+        hint = merge_hint(people, before)
         raise ValueError(
-            f"its data are of {len(arm.recipe.data.people)} people and those of warm, which it starts from, of "
-            f"{len(warm.recipe.data.people)}, or others; start_head: false takes the backbone alone"
+            f"its data are of {len(people)} people and those of warm, which it starts from, of {len(before)}, or "
+            f"others; {hint and f'{hint}; '}start_head: false takes the backbone alone"
         )
     if arm.recipe.subcenters != warm.recipe.subcenters:
         raise ValueError(
