@@ -7,6 +7,7 @@ import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from math import inf, nan
+from socket import socket
 
 import pytest
 import torch
@@ -107,16 +108,19 @@ def test_without_a_launcher_one_is_alone(monkeypatch, size):
         ({"RANK": "2"}, "RANK is 2 and WORLD_SIZE 2; ranks count from 0"),
         ({"RANK": "first"}, "RANK is 'first' in the environment; it must be a whole number"),
         ({"WORLD_SIZE": "2.0"}, "WORLD_SIZE is '2.0' in the environment; it must be a whole number"),
+        ({"MASTER_PORT": "abc"}, "MASTER_PORT is 'abc' in the environment; it must be a whole number"),
+        ({"MASTER_PORT": "99999"}, "MASTER_PORT is 99999 in the environment; allowed are ports from 1 to 65535"),
     ],
 )
 def test_what_no_launcher_says(launcher, change, message):
     for name, value in change.items():
         launcher.setenv(name, value)
+    assert launched()
     with pytest.raises(ValueError, match=message), joined():
         pass
 
 
-@pytest.mark.parametrize("patience", [0.0, -1.0, inf, nan])
+@pytest.mark.parametrize("patience", [0.0, -1.0, 1e300, inf, nan])
 def test_patience_is_a_time(launcher, patience):
     with (
         pytest.raises(ValueError, match=r"patience is .*; it must be a positive number of seconds"),
@@ -136,9 +140,12 @@ def test_a_gpu_for_each(launcher):
 
 def test_nobody_to_meet(launcher):
     launcher.setenv("RANK", "0")
-    launcher.setenv("MASTER_PORT", "0")
+    with socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+    launcher.setenv("MASTER_PORT", port)
     with (
-        pytest.raises(ConnectionError, match=r"^process 0 of 2 has not met the others at 127.0.0.1:0: [^\n]*$"),
+        pytest.raises(ConnectionError, match=rf"^process 0 of 2 has not met the others at 127.0.0.1:{port}: [^\n]*$"),
         joined(patience=1.0),
     ):
         pass

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from verisphere.cli.processes import first_to_say
 from verisphere.cli.start import _code_of, _device, parser
 from verisphere.files.embeddings import read_embeddings
 from verisphere.measure import evaluate
@@ -136,3 +137,10 @@ def test_the_advice_after_a_lost_process_names_the_verbs_that_have_resume(run, c
 )
 def test_ranks_need_a_gpu_each_where_a_model_runs_on_it(words: list[str], device: str | None):
     assert _device(parser(words).parse_args(words)) == device
+
+
+@pytest.mark.parametrize("port", ["abc", "99999"])
+def test_an_error_is_said_where_the_port_of_the_others_is_none(monkeypatch: pytest.MonkeyPatch, port: str):
+    for name, value in {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
+        monkeypatch.setenv(name, value)
+    assert first_to_say("MASTER_PORT is none")

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from math import isfinite
 from typing import Any
 from uuid import uuid4
 
@@ -24,6 +23,7 @@ import torch.distributed as dist
 
 #: Seconds that a rank waits for the others before it raises an error.
 PATIENCE = 600.0
+_LONGEST, _LAST_PORT = 1e9, 2**16 - 1
 #: How long a group waits for another one. When a process ends, its connections close, which ends the wait.
 _WHILE_OTHERS_WORK = timedelta(days=30)
 _BETWEEN_LOOKS = 0.01
@@ -143,7 +143,7 @@ def _in(group: Any) -> Iterator[None]:
 
 def launched() -> bool:
     """Whether a launcher has started this process as one of several."""
-    return bool(os.environ.get("WORLD_SIZE")) and _given("WORLD_SIZE") > 1
+    return os.environ.get("WORLD_SIZE", "") not in ("", "0", "1")
 
 
 @contextmanager
@@ -163,9 +163,11 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
             f"WORLD_SIZE is {os.environ['WORLD_SIZE']} but {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} "
             "not set: start the processes with torchrun, which sets all of them"
         )
-    if not (isfinite(patience) and patience > 0):
-        raise ValueError(f"patience is {patience}; it must be a positive number of seconds")
-    rank, size = _given("RANK"), _given("WORLD_SIZE")
+    if not 0 < patience <= _LONGEST:
+        raise ValueError(f"patience is {patience}; it must be a positive number of seconds, at most {_LONGEST:g}")
+    rank, size, port = _given("RANK"), _given("WORLD_SIZE"), _given("MASTER_PORT")
+    if not 0 < port <= _LAST_PORT:
+        raise ValueError(f"MASTER_PORT is {port} in the environment; allowed are ports from 1 to {_LAST_PORT}")
     if rank >= size:
         raise ValueError(f"RANK is {rank} and WORLD_SIZE {size}; ranks count from 0: was one of the two set by hand?")
     if cuda:

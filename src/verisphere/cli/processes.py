@@ -80,7 +80,7 @@ def _store() -> dist.Store | None:
     try:
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         store = dist.TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=_STORE_TIMEOUT)
-    except (KeyError, ValueError, RuntimeError):
+    except (KeyError, ValueError, TypeError, RuntimeError):  # TypeError for a port that is none
         return None
     # a process that torchrun has restarted finds the same store
     return dist.PrefixStore(f"verisphere/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
