@@ -165,24 +165,26 @@ def moved_by(same: Bool[np.ndarray, " places"], scores: Float64[np.ndarray, " pl
 def reordered(
     sampled: SampledScores, others: Iterable[tuple[str, SampledScores]], paired: bool = True
 ) -> tuple[str, ...]:
-    """The reason why labels are in another order than their rows; none if no other order makes a model work.
+    """The reason why labels are in another order than their rows, the best of these; none if none makes a model work.
 
     A model works there if its AUC is at least 0.9, and its TAR higher by 0.1 and beyond chance. Right labels in another
     order are worse. `others` has how the same labels are ordered otherwise, and the scores under them; `paired` says
     whether a row of genuine scores belongs to the same person there.
     """
-    for how, other in others:
-        if (
-            sampled.judged
-            and other.auc >= WORKING
-            and other.tar >= sampled.tar + RISES
-            and _more(other, sampled, paired)
-        ):
-            return (
-                f"with the labels {how}, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {other.tar:.3f}, as if they "
-                "were in another order than the rows",
-            )
-    return ()
+    if not sampled.judged:
+        return ()
+    fitting = [
+        (other.tar, other.auc, how)
+        for how, other in others
+        if other.auc >= WORKING and other.tar >= sampled.tar + RISES and _more(other, sampled, paired)
+    ]
+    if not fitting:
+        return ()
+    tar, _, how = max(fitting, key=lambda order: order[:2])
+    return (
+        f"with the labels {how}, TAR at FAR {FAR} rises from {sampled.tar:.3f} to {tar:.3f}, as if they were in "
+        "another order than the rows",
+    )
 
 
 def _more(one: SampledScores, other: SampledScores, paired: bool) -> bool:

@@ -332,6 +332,7 @@ BY_NUMBER = np.argsort(TEXT_LABELS.astype(int), kind="stable")
 MIXED = np.random.default_rng(0).permutation(len(TEXTS))
 FEW = MIXED[TEXT_LABELS[MIXED].astype(int) < 30]  # where labels of other rows are no alarm
 LOST = len(TEXTS) // 2  # the row whose label is missing, so that those after it stand a row too early
+EQUAL = faces(90, 4, 0.5)[0]  # four rows of each person
 OTHERWISE = {
     "numbers beside texts": (TEXTS, TEXT_LABELS[BY_NUMBER], "sorted as text"),
     "numbers in names": (TEXTS, np.char.add("p", TEXT_LABELS[BY_NUMBER]), "sorted as text"),
@@ -339,6 +340,8 @@ OTHERWISE = {
     "reversed": (TEXTS[FEW], TEXT_LABELS[FEW][::-1], "reversed"),
     "a label lost": (TEXTS[MIXED], np.delete(TEXT_LABELS[MIXED], LOST).repeat([1] * (len(TEXTS) - 2) + [2]),
                      f"moved by one row from row {LOST} on"),
+    "a row lost": (np.delete(EQUAL, 180, 0), np.repeat(np.arange(90), 4)[:-1].astype(str),
+                   "moved by one row from row 179 on"),  # where moving all labels by 136 rows raises the TAR less
 }  # fmt: skip
 
 
