@@ -129,6 +129,17 @@ def test_each_spelling_of_a_person_whom_the_embeddings_merge_is_found(tmp_path: 
     assert overlap.unseen == (0, 0)
 
 
+def test_whole_numbers_of_a_list_are_found_in_its_embeddings(tmp_path: Path, caplog):
+    """A list has 10.0, and its embeddings 10; 012 is a code."""
+    train = in_plane(tmp_path / "train.npz", {"1": ("10", 0), "2": ("11", 90), "3": ("012", 200)})
+    test = in_plane(tmp_path / "test.npz", {"a": ("Ann", 1), "b": ("Ben", 91), "c": ("Cy", 201)})
+    with names_taken("exact"):  # as `clean overlap` does
+        listed = open_people(text(tmp_path / "train.csv", "name,identity", "1,10.0", "2,+11", "3,012.0"))
+        overlap = find_overlap(listed, open_people(test), embeddings=(train, test), threshold=0.9)
+    assert [(match.identity, match.other) for match in overlap.matches] == [("+11", "Ben"), ("10.0", "Ann")]
+    assert (overlap.unseen, caplog.text) == ((1, 0), "")
+
+
 def test_people_who_are_written_otherwise_in_their_embeddings_are_found_where_these_merge(tmp_path: Path, caplog):
     train = in_plane(tmp_path / "train.npz", {"1": ("A7", 0), "2": ("B8", 90), "3": ("C9", 200)})
     people = text(tmp_path / "test.txt", "ann", "Ben", "Cleo", "cleo")

@@ -363,14 +363,15 @@ def _spelled(side: People, rows: StreamedRows) -> dict[str, list[str]]:
     known, written = dict.fromkeys(rows.identities.tolist()), defaultdict[str, list[str]](list)
     spelled = as_known(side.identities, known, "merge")
     if rows.source.names_rule != "merge":
-        other = [name for name, person in spelled.items() if name != person]
+        same = {name for name, person in spelled.items() if as_read(name, None) == as_read(person, None)}
+        other = [name for name in spelled if name not in same]
         if other:
             log.warning(
                 "%s: has no row of %s of %s as written there, but of other spellings, as %s for %s; if each is one "
                 "person, spell people alike in a set and its embeddings, or embed with --names merge",
                 *(rows.path, counted(len(other), "person"), side.path, shown(spelled[other[0]]), shown(other[0])),
             )
-        spelled = {name: name for name in spelled}
+        spelled = {name: person if name in same else name for name, person in spelled.items()}
     for name, person in spelled.items():
         written[person].append(name)
     return dict(written)
