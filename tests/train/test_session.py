@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from interrupting import Interrupting
 from tiny_runs import OWN, STEPS, command, files, metrics, read
 from verisphere.base.vocabulary import ImageSource
-from verisphere.images import InMemory, Joined
+from verisphere.images import InMemory, Joined, Photos
 from verisphere.images.select import warn_of_shared_people
 from verisphere.measure.validation import validation_figures
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
@@ -409,6 +410,19 @@ def test_numbers_are_one_person_in_one_place_alone(caplog):
     assert not caplog.text
     warn_of_shared_people(first, "validation", first, "the validation")
     assert "validation: 2 of its 2 people are people of the training, such as 1;" in caplog.text
+
+
+def test_numbers_of_two_files_of_one_name_are_not_one_persons(tmp_path: Path, caplog):
+    sets = {}
+    for folder in ("one", "two"):
+        for person in ("1", "2"):
+            (tmp_path / folder / "faces" / person).mkdir(parents=True)
+            Image.new("RGB", (8, 8)).save(tmp_path / folder / "faces" / person / "a.png")
+        sets[folder] = Photos(tmp_path / folder / "faces", size=(8, 8))
+    warn_of_shared_people(sets["two"], "validation", sets["one"], "the validation")
+    assert not caplog.text
+    warn_of_shared_people(sets["one"].select([0]), "validation", sets["one"], "the validation")
+    assert "validation: 1 of its 1 people are people of the training, such as 1;" in caplog.text
 
 
 def test_people_of_a_joined_set_are_recognised_without_its_name(caplog: pytest.LogCaptureFixture):

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -122,7 +123,8 @@ def even_steps(length: int, most: int) -> Int64[np.ndarray, " chosen"]:
 
 def shared_people(faces: Faces, training: Faces) -> list[str]:
     """The people of a set who are people of the training; numbers are, if both sets are of one file."""
-    same_place = faces.source.place == training.source.place
+    files = {_file_of(faces), _file_of(training)} - {None}
+    same_place = faces.source.place == training.source.place and len(files) < 2
     form = form_of(faces.names_rule, training.names_rule)
     trained = {form(person) for person in training.people}
     named = {form(own_name(person)) for person in training.people}
@@ -131,6 +133,14 @@ def shared_people(faces: Faces, training: Faces) -> list[str]:
         for person in faces.people
         if (form(own_name(person)) in named if is_name(person) else same_place and form(person) in trained)
     ]
+
+
+def _file_of(faces: Any) -> Path | None:
+    """The file or folder of a set, or of the set that it is a part of; None if it has none."""
+    while (whole := getattr(faces, "faces", None)) is not None:
+        faces = whole
+    path = getattr(faces, "path", None)
+    return path.resolve() if isinstance(path, Path) else None
 
 
 def warn_of_shared_people(faces: Faces, what: str, training: Faces, figures: str) -> None:
