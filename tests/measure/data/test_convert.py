@@ -9,6 +9,7 @@ import pytest
 from measure.data.planting import SOUND, archive, folder, image, listed
 from verisphere.base.identity import names_taken
 from verisphere.base.vocabulary import ImageSource
+from verisphere.base.words import Names
 from verisphere.files.disk import digest
 from verisphere.files.errors import Fault
 from verisphere.files.images_json import images_json
@@ -93,6 +94,17 @@ def test_names_that_other_readers_refuse_are_copied_and_named(tmp_path: Path, ca
     assert not caplog.text
     convert(made(tmp_path / "missing", ["1.png,nan", "2.png,Ben"]), tmp_path / "kept")
     assert "1 of 2 identities is empty or the text of a missing value" in caplog.text
+
+
+@pytest.mark.parametrize("how", [None, "merge", "exact"])
+def test_nobody_is_nobody_in_every_spelling(tmp_path: Path, how: Names | None):
+    source = made(tmp_path / "of", ["1.png,Ann", "2.png,Ann", "3.png,Ann", "4.png,-1.0", "5.png,-1.0"])
+    with names_taken(how):
+        assert convert(source, tmp_path / "all").identities == 1
+        convert(source, tmp_path / "some.zip", min_images=3, max_images=3)
+        convert(source, tmp_path / "few.rec", max_images=1)
+    assert contents(tmp_path / "some.zip")[1].count("-1") == 2
+    assert sorted(contents(tmp_path / "few.rec")[1]) == ["-1", "-1", "Ann"]
 
 
 def test_a_folder_has_the_images_under_their_own_names(tmp_path: Path):

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,12 +72,14 @@ def convert(
 
     Before anything has its final name, the new pack is read back and compared with the source: names, identities,
     domains, and a digest of the bytes of every image. Names of people are copied as they are written, unless
-    `names_taken` says `merge`.
+    `names_taken` says `merge`; nobody becomes `-1`.
     """
     origin = format_of(source)
     target = target_format(out, to)
     _check_place(source, out)
     pack = origin.read(source)
+    with suppress(ValueError):  # of missing names, of which the next lines warn
+        pack = replace(pack, identities=spelled_once(pack.identities, pack.names, "exact"))  # nobody, in any spelling
     try:
         spelled = spelled_once(pack.identities, pack.names, decided())
         pack = replace(pack, identities=spelled) if decided() == "merge" else pack
