@@ -254,6 +254,19 @@ def test_a_spelling_of_a_name_is_refused_unless_it_is_to_be_merged(gallery):
     assert gallery.remove(["+3"]) == 1  # a whole number has one spelling
 
 
+def test_a_whole_number_is_one_person_in_every_spelling(gallery):
+    """A photograph by itself is enrolled under the name that was given, which no reader has read."""
+    guest = NewPhotographs.of(people("guest", 1, 3))
+    for row, name in enumerate(("60.0", "60", "+60")):
+        gallery.enrol(replace(guest.take([row]), people=[name]))
+    assert next((one.name, one.photographs) for one in gallery.listing().people) == ("60", 3)
+    assert gallery.person("60.0")[0] == "60"
+    gallery.store.change("UPDATE people SET name = ? WHERE name = ?", [("60.0", "60")])  # as enrolled by others before
+    assert gallery.person("60")[0] == "60.0"
+    gallery.enrol(replace(NewPhotographs.of(people("more", 1, seed=5)), people=["60"]), accept_alarms=True)
+    assert gallery.remove(["60"]) == 4
+
+
 @pytest.mark.parametrize("name", ["-1", "-1.0", " -1\u200b", "-1e0", "N/A", "\u200b"])
 def test_nobody_is_enrolled_in_no_spelling(folder, name):
     guest = people("guest", 1)

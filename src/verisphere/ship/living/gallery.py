@@ -213,12 +213,13 @@ class LivingGallery:
         sql = "SELECT folded, name, person, consent, expires FROM people WHERE folded IN"
         there = {form: known for form, *known in store.among(sql, sorted(set(forms)))}
         spelled, renewed = {form: known[0] for form, known in there.items()}, list[tuple[Any, ...]]()
+        how = decided()
         for _, person, *before in there.values():
             consent = [latest or former for latest, former in zip(about[:2], before, strict=True)]
             renewed += [(*consent, person)] if consent != before else []
         for name, form in zip(new.people, forms, strict=True):
-            known = spelled.setdefault(form, name)
-            if known != name and decided() != "merge":
+            known = spelled.setdefault(form, as_read(name, how))
+            if as_read(known, how) != as_read(name, how) and how != "merge":
                 raise ValueError(
                     f"{store.name}: {shown(name)} is {shown(known)} but for case, blanks, Unicode form, invisible "
                     "letters or the spelling of a number; --names merge takes such names as one person"
@@ -280,7 +281,8 @@ class LivingGallery:
         found = []
         for name in names:
             person = self.store.select("SELECT person, name, expires FROM people WHERE folded = ?", folded(name))
-            if not person or (person[0][1] not in (name, as_read(name, decided())) and decided() != "merge"):
+            how = decided()
+            if not person or (as_read(person[0][1], how) != as_read(name, how) and how != "merge"):
                 spelled = f" (but {shown(person[0][1])} is)" if person else ""
                 raise ValueError(f"{self.store.name}: {shown(name)} is not enrolled{spelled}")
             found += person
